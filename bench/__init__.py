@@ -1,0 +1,1 @@
+"""Measurements, made by `make bench`; nothing here is a test."""

@@ -1,0 +1,207 @@
+"""What tierd itself costs: memory, processor time per tick, and how long its commands take.
+
+A daemon in a process of its own runs its real loop over real files: those of a simulated
+machine with four kdamonds, laid out in a directory, whose `state` files swallow commands. Every
+system call is real; what a kernel does inside of them is not in the figures.
+
+`python -m bench.cost` prints a table; figures are of this machine, compare ratios.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tierd import daemon
+from tierd.clock import Clock, SystemClock
+from tierd.config import Config
+from tierd.daemon import Outside
+from tierd.inbox import SystemInbox
+from tierd.rundir import RunDir
+from tierd.running import Identity
+from tierd.service import FileStore
+from tierd.sysfs import PatientSysfs, RealSysfs, SysfsError
+
+MACHINE = "two-socket"
+# The series that needs the most from tierd: it refreshes no statistics by itself.
+SERIES = "6.12"
+BOOT_ID = "laid out"
+
+BARS = {
+    "resident set (MiB)": 32.0,
+    "of one core at a tick per second (%)": 0.2,
+    "ready (s)": 1.0,
+    "status (ms)": 150.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Swallowing:
+    """Real files, except that what is written is not kept: the machine stays as it was laid out."""
+
+    inner: RealSysfs
+    sink: Path
+
+    def read(self, path: str) -> str:
+        return self.inner.read(path)
+
+    def reread(self, path: str) -> str:
+        return self.inner.reread(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        return self.inner.read_bytes(path)
+
+    def exists(self, path: str) -> bool:
+        return self.inner.exists(path)
+
+    def listdir(self, path: str) -> tuple[str, ...]:
+        return self.inner.listdir(path)
+
+    def write(self, path: str, value: str) -> None:
+        RealSysfs(self.sink).write("sink", f"{path}={value}")
+
+
+def lay_out(root: Path, folder: RunDir) -> None:
+    """A machine with four kdamonds of ours as files, and the saved state that adopts them."""
+    # Not in the measured process, which knows no simulation.
+    from tierd.sim import machine
+    from tierd.sim.kernel import SimClock, SimKernel
+
+    kernel = SimKernel(SERIES, machine.load(MACHINE), block_pages=512)
+    clock = SimClock(kernel)
+    store = FileStore(folder, BOOT_ID)
+    outside = outside_of(PatientSysfs(kernel, clock), clock, store)
+    running = daemon.begin(outside, Config())
+    daemon.tick(outside, running)
+    for top in ("sys", "proc"):
+        for path in (f"{top}/{below}" for below in kernel.files(top)):
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # Some settings of the kernel can only be written.
+            with suppress(SysfsError):
+                target.write_bytes(kernel.read_bytes(path))
+    assert running.applied is not None
+    for pid in running.applied.pids:
+        stat = root / f"proc/{pid}/stat"
+        stat.parent.mkdir(parents=True)
+        stat.write_text(kernel.read(f"proc/{pid}/stat"))
+
+
+def outside_of(sysfs: PatientSysfs, clock: Clock, store: FileStore) -> Outside:
+    return Outside(
+        sysfs=sysfs,
+        clock=clock,
+        inbox=SystemInbox(),
+        store=store,
+        who=Identity(os.getpid(), 0.0, MACHINE),
+        wall_s=time.time,
+        read_config=Config,
+        publish=lambda _snapshot, _running: None,
+        log=lambda _event: None,
+    )
+
+
+def child(root: Path, folder: RunDir, ticks: int) -> None:
+    """The measured process: adopt, then tick without waiting; its figures as JSON."""
+    import prometheus_client  # noqa: F401 - the daemon serves metrics, and pays for it
+
+    from tierd import api, service  # noqa: F401 - what `tierd run` has loaded
+
+    (root / "sink").touch()
+    clock = SystemClock()
+    sysfs = PatientSysfs(Swallowing(RealSysfs(root), root), clock)
+    store = FileStore(folder, BOOT_ID)
+    outside = outside_of(sysfs, clock, store)
+    running = daemon.tick(outside, daemon.begin(outside, Config()))
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    for _ in range(ticks):
+        running = daemon.tick(outside, running)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert running.applied is not None
+    assert not running.trouble, running.trouble
+    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    print(
+        json.dumps(
+            {
+                "kdamonds": len(running.applied.pids),
+                "used_s": used_s,
+                "resident": resident,
+                "peak": after.ru_maxrss * 1024,
+            }
+        )
+    )
+
+
+def measure(ticks: int, times: int) -> dict[str, float]:
+    """The median of several processes."""
+    found: dict[str, list[float]] = {name: [] for name in BARS}
+    with tempfile.TemporaryDirectory(prefix="tierd-cost.") as scratch:
+        for _ in range(times):
+            base = Path(tempfile.mkdtemp(dir=scratch))
+            folder = RunDir(base / "run", base / "lib")
+            folder.make()
+            lay_out(base / "root", folder)
+            argv = [sys.executable, "-m", "bench.cost", "--child", str(base), "--ticks"]
+            few = run_child([*argv, "0"])
+            many = run_child([*argv, str(ticks)])
+            found["resident set (MiB)"].append(many["resident"] / 2**20)
+            found["of one core at a tick per second (%)"].append(many["used_s"] / ticks * 100)
+            found["ready (s)"].append(few["wall_s"])
+            found["status (ms)"].append(status_s(base) * 1000)
+    return {name: sorted(values)[len(values) // 2] for name, values in found.items()}
+
+
+def run_child(argv: list[str]) -> dict[str, float]:
+    began_s = time.monotonic()
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    return {**json.loads(done.stdout), "wall_s": time.monotonic() - began_s}
+
+
+def status_s(base: Path) -> float:
+    """`tierd status` against the API of a daemon that answers from a snapshot of this machine."""
+    from tierd import api
+    from tierd.service import Published
+
+    clock = SystemClock()
+    sysfs = PatientSysfs(Swallowing(RealSysfs(base / "root"), base / "root"), clock)
+    published = Published()
+    outside = replace(
+        outside_of(sysfs, clock, FileStore(RunDir(base / "run", base / "lib"), BOOT_ID)),
+        publish=lambda snapshot, _running: setattr(published, "snapshot", snapshot),
+    )
+    daemon.tick(outside, daemon.begin(outside, Config()))
+    server = api.serve(base / "run/api.sock", api.Sources(published.text_at, lambda _event: False))
+    try:
+        began_s = time.monotonic()
+        argv = [sys.executable, "-m", "tierd", "status", "--run-dir", str(base / "run")]
+        subprocess.run(argv, capture_output=True, check=True)
+        return time.monotonic() - began_s
+    finally:
+        server.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.cost", description=__doc__)
+    parser.add_argument("--ticks", type=int, default=500)
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--child", type=Path)
+    arguments = parser.parse_args()
+    if arguments.child:
+        base = arguments.child
+        child(base / "root", RunDir(base / "run", base / "lib"), arguments.ticks)
+        return
+    for name, value in measure(arguments.ticks, arguments.times).items():
+        verdict = "met" if value <= BARS[name] else "MISSED"
+        print(f"{name:40} {value:8.3f}   bar {BARS[name]:g}: {verdict}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""docs/kernel-support.md is what the table says today."""
+
+from tests.contract.behaviour import table
+from tests.contract.document import PAGE, page
+
+
+def test_the_page_is_not_stale() -> None:
+    assert PAGE.read_text() == page(table()), "run `python -m tests.contract.document`"

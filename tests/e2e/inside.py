@@ -1,0 +1,185 @@
+"""What the scenarios share in a guest: tierd as a process, the kernel's files, patience.
+
+A scenario runs in a guest as `python3 -m tests.e2e.NAME --workload PROGRAM` and prints its facts
+as one JSON object; what they should be is said by the test that booted the guest.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.contract.sets import WorkloadSets
+from tests.vm.guard import require_guest
+
+TIERD = (sys.executable, "-B", "-m", "tierd")
+
+ADMIN = Path("/sys/kernel/mm/damon/admin/kdamonds")
+COUNT = ADMIN / "nr_kdamonds"
+DAMON_STAT = Path("/sys/module/damon_stat/parameters/enabled")
+DEMOTION_ENABLED = Path("/sys/kernel/mm/numa/demotion_enabled")
+LOG = Path("/tmp/tierd.log")
+STATE = Path("/run/tierd/state.json")
+CONFIG = Path("/etc/tierd/tierd.yaml")
+
+# Emulated, a guest may be twenty times slower than the slowest seen, and still right.
+PATIENCE_S = 60.0
+POLL_S = 0.25
+
+MIB = 1 << 20
+
+
+class Late(AssertionError):
+    """Something that was waited for did not happen."""
+
+
+@dataclass(slots=True)
+class Daemon:
+    """`tierd run`, as an init system would hold it."""
+
+    log: Path
+    process: "subprocess.Popen[bytes]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([*TIERD, "run"], stdout=log, stderr=log)
+
+    def active(self) -> bool:
+        if self.process.poll() is not None:
+            raise Late(f"tierd ended with {self.process.returncode}:\n{self.log.read_text()}")
+        shown = verb("status", "--json")
+        return bool(shown.returncode == 0 and json.loads(shown.stdout)["state"] == "active")
+
+    def stop(self) -> int:
+        """Ask it to end, as systemd does; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+
+def started() -> Daemon:
+    """The daemon, once it says that it is active."""
+    daemon = Daemon(LOG)
+    wait_for("tierd to be active", daemon.active)
+    return daemon
+
+
+def verb(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*TIERD, *words], capture_output=True, text=True, check=False)
+
+
+def status() -> dict[str, Any]:
+    shown = verb("status", "--json")
+    document: dict[str, Any] = json.loads(shown.stdout)
+    return document
+
+
+def wait_for(what: str, reached: Callable[[], bool], bound_s: float = PATIENCE_S) -> None:
+    if not within(reached, bound_s):
+        raise Late(f"waited {bound_s:.0f} s for {what}")
+
+
+def within(reached: Callable[[], bool], bound_s: float) -> bool:
+    """Whether it came true in time; looked at once more at the end."""
+    end_s = time.monotonic() + bound_s
+    while time.monotonic() < end_s:
+        if reached():
+            return True
+        time.sleep(POLL_S)
+    return reached()
+
+
+def text(path: Path) -> str | None:
+    """A file's text; None where there is none. DAMON's may be busy for a moment."""
+    end_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError:
+            return None
+        except OSError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(POLL_S)
+
+
+def put(path: Path, value: str) -> None:
+    """Write to a file of the kernel; DAMON's may be busy for a moment."""
+    end_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            path.write_text(value)
+            return
+        except (BlockingIOError, OSError):
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(POLL_S)
+
+
+def neighbourhood() -> dict[str, str | None]:
+    """The settings that tierd touches, or might."""
+    return {
+        "nr_kdamonds": text(COUNT),
+        "damon_stat": text(DAMON_STAT),
+        "demotion_enabled": text(DEMOTION_ENABLED),
+        "state": text(STATE),
+    }
+
+
+def pids() -> list[int]:
+    """Of all kdamonds of the tree, in order."""
+    return [int(text(ADMIN / str(k) / "pid") or 0) for k in range(int(text(COUNT) or 0))]
+
+
+def free_bytes(node: int) -> int:
+    return _meminfo_bytes(node, "MemFree:")
+
+
+def total_bytes(node: int) -> int:
+    return _meminfo_bytes(node, "MemTotal:")
+
+
+def _meminfo_bytes(node: int, name: str) -> int:
+    lines = Path(f"/sys/devices/system/node/node{node}/meminfo").read_text().splitlines()
+    return next(int(line.split()[3]) << 10 for line in lines if name in line)
+
+
+def begin() -> WorkloadSets:
+    """The guest made ready, and the program that holds memory."""
+    require_guest()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workload", type=Path, required=True, help="built from workload.c")
+    arguments, _ = parser.parse_known_args()
+    # It moves pages as well: what arrives should be tierd's doing.
+    Path("/proc/sys/kernel/numa_balancing").write_text("0")
+    return WorkloadSets(arguments.workload, Path("/var/tmp"))
+
+
+def configure(config: str) -> None:
+    """The configuration where `tierd run` looks for it; an empty text for none."""
+    CONFIG.parent.mkdir(parents=True, exist_ok=True)
+    CONFIG.write_text(config)
+
+
+def tell(facts: Mapping[str, object]) -> None:
+    sys.stderr.write(log_text())
+    sys.stdout.write(json.dumps(facts) + "\n")
+
+
+def log_text() -> str:
+    return text(LOG) or ""
+
+
+def note(what: str) -> None:
+    """Progress, for whoever reads why a scenario failed."""
+    os.write(2, f"[{time.monotonic():.0f}] {what}\n".encode())

@@ -1,0 +1,113 @@
+"""In a guest: kill -9 at moments drawn from a seed, and what stands after each.
+
+Where nothing stands yet the moment falls between the first record on disk and the last kdamond
+turned on, where all of tierd's writes are; else anywhere from the start of Python to the ticks.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.e2e import inside
+from tests.e2e.inside import ADMIN, Daemon, note
+
+SEED = 3
+KILLS = 20
+
+# Python and the adoption of what runs, in a guest, with some ticks.
+LATER_S = 5.0
+
+
+def quotas() -> list[list[str | None]]:
+    """Action, quota and effective quota of each scheme that could move pages, if its kdamond
+    runs; the latter as the kernel has it now."""
+    found = []
+    for kdamond in sorted(ADMIN.glob("[0-9]*")):
+        if inside.text(kdamond / "state") != "on":
+            continue
+        inside.put(kdamond / "state", "update_schemes_effective_quotas")
+        for scheme in sorted(kdamond.glob("contexts/0/schemes/[0-9]*")):
+            names = ("action", "quotas/bytes", "quotas/effective_bytes")
+            found.append([inside.text(scheme / name) for name in names])
+    return found
+
+
+def once(number: int, chance: random.Random, build_s: float) -> dict[str, Any]:
+    """Start, kill at some moment, look."""
+    before = inside.pids()
+    daemon = Daemon(inside.LOG)
+    if before:
+        at_s = chance.uniform(0, LATER_S)
+    elif number % 4:
+        at_s = chance.uniform(0, build_s)
+        soon(inside.STATE.exists)
+    else:
+        # Just after the tree's first write: some of these fall amid the others for certain.
+        at_s = chance.uniform(0, build_s / 4)
+        soon(lambda: inside.text(inside.COUNT) != "0")
+    time.sleep(at_s)
+    daemon.kill()
+    return {
+        "at_s": round(at_s, 3),
+        "before": before,
+        "nr": inside.text(inside.COUNT),
+        "after": inside.pids(),
+        "saved": inside.text(inside.STATE) is not None,
+        "quotas": quotas(),
+    }
+
+
+def soon(reached: Callable[[], bool]) -> None:
+    """Wait for what tierd does, and notice it within milliseconds."""
+    end_s = time.monotonic() + inside.PATIENCE_S
+    while not reached():
+        if time.monotonic() > end_s:
+            raise inside.Late("tierd recorded nothing")
+        time.sleep(0.002)
+
+
+def built() -> float:
+    """How long tierd takes from its first record until all kdamonds run."""
+    daemon = Daemon(inside.LOG)
+    soon(inside.STATE.exists)
+    began_s = time.monotonic()
+    inside.wait_for("kdamonds", lambda: len(inside.pids()) == 2 and -1 not in inside.pids())
+    took_s = time.monotonic() - began_s
+    daemon.kill()
+    return took_s
+
+
+def main() -> int:
+    inside.begin()
+    chance = random.Random(SEED)
+    facts: dict[str, Any] = {"neighbourhood_before": inside.neighbourhood(), "kills": []}
+    build_s = built()
+    note(f"the tree takes {build_s:.2f} s")
+    inside.verb("restore")
+    for number in range(KILLS):
+        kill = once(number, chance, build_s)
+        facts["kills"].append(kill)
+        if number % 2:
+            # From nothing again, or else all later ones would only meet what was adopted.
+            kill["restored"] = inside.verb("restore").returncode
+            kill["left"] = inside.neighbourhood()
+        note(f"{kill}")
+    held = inside.started()
+    facts["pids_running"] = inside.pids()
+    held.kill()
+    again = inside.started()
+    facts["pids_adopted"] = inside.pids()
+    facts["diff"] = inside.verb("plan", "--diff").returncode
+    facts["reason"] = inside.status()["reason"]
+    again.kill()
+    restored = inside.verb("restore")
+    facts["restored"] = [restored.returncode, restored.stdout + restored.stderr]
+    facts["neighbourhood_after"] = inside.neighbourhood()
+    inside.tell(facts)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

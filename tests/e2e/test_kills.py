@@ -1,0 +1,35 @@
+"""kill -9 at any moment: nothing is ever unlimited, and the next start or `restore` copes."""
+
+import pytest
+
+from tests.e2e.boots import told
+from tests.e2e.kills import KILLS
+from tierd.sim import machine
+
+pytestmark = pytest.mark.vm
+
+
+def test_a_kill_at_any_moment_leaves_nothing_unlimited_and_all_can_be_undone() -> None:
+    facts = told("7.2", machine.load("two-tier"), "kills")
+    kills = facts["kills"]
+    assert len(kills) == KILLS
+    # Some fell while the tree was being built and some after, or else nothing was tried.
+    assert any(-1 in kill["after"] for kill in kills if kill["nr"] != "0")
+    assert any(kill["quotas"] for kill in kills)
+    for kill in kills:
+        assert kill["saved"] or kill["nr"] == "0", kill
+        for action, quota, effective in kill["quotas"]:
+            assert action in ("migrate_hot", "migrate_cold")
+            assert int(quota) > 0, kill
+            assert int(effective) <= int(quota), kill
+    for kill in kills[1::2]:
+        assert kill["restored"] == 0
+        assert kill["left"] == facts["neighbourhood_before"]
+    assert facts["pids_running"] == facts["pids_adopted"]
+    assert -1 not in facts["pids_running"]
+    assert facts["reason"] == "adopted as it runs"
+    assert facts["diff"] == 0
+    code, words = facts["restored"]
+    assert code == 0
+    assert "kdamonds removed" in words
+    assert facts["neighbourhood_after"] == facts["neighbourhood_before"]

@@ -1,0 +1,110 @@
+"""What damo itself makes of our JSON: it reads it, and writes the same files as we do.
+
+damo runs in a process of its own, on a copy of the tree below a temporary directory: it is never
+asked to look at the machine.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tierd import damo_format, discovery, observe, policy
+from tierd.changes import is_count
+from tierd.config import CgroupClass, CgroupMode, Config, Mode
+from tierd.observe import KDAMONDS
+from tierd.plan import Plan
+from tierd.sim import machine
+from tierd.sim.kernel import SimKernel
+
+SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
+MACHINES = ("two-tier", "three-tier", "two-socket")
+
+# Numbers, words and switches of each kind, which damo then has to replace.
+WRONG = "1"
+
+WRITE = """
+import json, sys
+import _damon, _damon_sysfs
+document = json.load(open(sys.argv[1]))
+kdamonds = [_damon.Kdamond.from_kvpairs(one) for one in document["kdamonds"]]
+error = _damon_sysfs.write_kdamonds_dir(sys.argv[2], kdamonds)
+sys.exit(error)
+"""
+
+# What damo has no word for: `state` is another step, and it leaves what it finds there.
+NOT_DAMOS = ("/state",)
+
+
+def made(series: str, name: str, config: Config) -> tuple[SimKernel, Plan]:
+    kernel = SimKernel(series, machine.load(name), block_pages=512)
+    capabilities = observe.probe(kernel)
+    plan = policy.plan(
+        discovery.survey(kernel, None), capabilities, config, cgroups=("/", "/a", "/b")
+    )
+    return kernel, plan
+
+
+def damo_writes(kernel: SimKernel, plan: Plan, folder: Path) -> dict[str, str]:
+    """Our list, as damo leaves the files after it was given our JSON."""
+    listed = [write for write in plan.writes if not write.path.endswith(NOT_DAMOS)]
+    for write in listed:
+        kernel.write(write.path, write.value)
+    for write in listed:
+        if write.path.endswith("/allow") and write.value == "Y":
+            kernel.write(write.path, "N")
+    for path in kernel.files(KDAMONDS):
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        counts = is_count(f"/{path}") or path.endswith(("nr_probes", "nr_dests"))
+        # damo counts on a new filter's `allow`, and leaves counts that are right already.
+        kept = counts or path.endswith("/allow")
+        file.write_text(kernel.read(f"{KDAMONDS}/{path}") if kept else WRONG)
+    asked = folder / "plan.json"
+    asked.write_text(json.dumps(damo_format.document(plan)))
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE, str(asked), str(folder)],
+        env={**os.environ, "HOME": str(folder), "PYTHONPATH": str(damo_folder())},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {
+        write.path: (folder / write.path.removeprefix(KDAMONDS + "/")).read_text().strip()
+        for write in listed
+    }
+
+
+def damo_folder() -> Path:
+    found = pytest.importorskip("damo")
+    return Path(found.__path__[0])
+
+
+@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize("name", MACHINES)
+def test_damo_writes_what_we_write(series: str, name: str, tmp_path: Path) -> None:
+    kernel, plan = made(series, name, Config(cold_age_ms_min=500))
+    wanted = {w.path: w.value for w in plan.writes if not w.path.endswith(NOT_DAMOS)}
+    assert damo_writes(kernel, plan, tmp_path) == wanted
+
+
+def test_damo_knows_cgroups_and_observing(tmp_path: Path) -> None:
+    classes = (CgroupClass("a", CgroupMode.include, ("/a", "/b")),)
+    kernel, plan = made("7.3", "two-tier", Config(mode=Mode.observe, cgroups=classes))
+    wanted = {w.path: w.value for w in plan.writes if not w.path.endswith(NOT_DAMOS)}
+    found = damo_writes(kernel, plan, tmp_path)
+    aside = {path for path in wanted if path.endswith("/target_nid")}
+    assert {p: v for p, v in found.items() if p not in aside} == {
+        p: v for p, v in wanted.items() if p not in aside
+    }
+
+
+def test_the_document_is_json_of_plain_values() -> None:
+    _, plan = made("7.3", "three-tier", Config())
+    document = damo_format.document(plan)
+    assert json.loads(json.dumps(document)) == document

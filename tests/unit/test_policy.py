@@ -1,0 +1,272 @@
+"""Which schemes a machine gets, and that no input makes a dangerous one."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierd import policy
+from tierd.config import CgroupClass, CgroupMode, Config, Mode, Tuner
+from tierd.damon import Action, Filter, FilterType, GoalTuner, Metric, Scheme
+from tierd.errors import Unsupported
+from tierd.observe import Capabilities, Feature
+from tierd.plan import Direction, Loop, Plan
+from tierd.ranges import Range
+from tierd.topology import Node, Tier, Topology
+
+GIB = 1 << 30
+ALL = Capabilities(frozenset(Feature))
+
+
+def without(*features: Feature) -> Capabilities:
+    return Capabilities(frozenset(Feature) - set(features))
+
+
+def machine(*tiers: tuple[int, ...], far: frozenset[tuple[int, int]] = frozenset()) -> Topology:
+    """Nodes of 1 GiB, 20 apart from each other; `far` pairs are 40 apart."""
+    ids = sorted(node for tier in tiers for node in tier)
+
+    def distance(a: int, b: int) -> int:
+        if a == b:
+            return 10
+        return 40 if (a, b) in far or (b, a) in far else 20
+
+    nodes = tuple(
+        Node(
+            id=a,
+            size_bytes=GIB,
+            cpus=(a,) if a in tiers[0] else (),
+            ranges=(Range(a * 4 * GIB, a * 4 * GIB + GIB),),
+            distances=tuple((b, distance(a, b)) for b in ids),
+            performance=None,
+        )
+        for a in ids
+    )
+    return Topology(nodes, tuple(Tier(f"tier{i}", i, t) for i, t in enumerate(tiers)))
+
+
+TWO = machine((0,), (1,))
+THREE = machine((0,), (1,), (2,))
+
+
+def schemes(plan: Plan) -> list[Scheme]:
+    return [scheme for kdamond in plan.kdamonds for scheme in kdamond.context.schemes]
+
+
+def test_two_tiers_get_one_scheme_each_way() -> None:
+    plan = policy.plan(TWO, ALL, Config())
+    assert [item.id for item in plan.items] == ["demote-0-1", "promote-1-0"]
+    assert [scheme.target_nid for scheme in schemes(plan)] == [1, 0]
+    assert plan.nodes == (0, 1)
+
+
+def test_a_middle_node_promotes_first_in_one_context() -> None:
+    plan = policy.plan(THREE, ALL, Config())
+    middle = plan.kdamonds[1].context.schemes
+    assert [scheme.action for scheme in middle] == [Action.migrate_hot, Action.migrate_cold]
+    assert [item.id for item in plan.items if item.source_node == 1] == [
+        "promote-1-0",
+        "demote-1-2",
+    ]
+
+
+def test_sockets_pair_with_their_nearest() -> None:
+    far = frozenset({(0, 3), (1, 2)})
+    plan = policy.plan(machine((0, 1), (2, 3), far=far), ALL, Config())
+    ids = {item.id for item in plan.items}
+    assert ids == {"demote-0-2", "demote-1-3", "promote-2-0", "promote-3-1"}
+
+
+def test_equally_near_targets_share_the_rate() -> None:
+    plan = policy.plan(machine((0,), (1, 2)), ALL, Config(rate_max_bytes_per_s=100_000_000))
+    shares = [i.quota_bytes_max * 10**6 // i.window_us for i in plan.items if i.source_node == 0]
+    assert shares == [50_000_000, 50_000_000]
+
+
+def test_goals_are_on_the_fast_side() -> None:
+    plan = policy.plan(TWO, ALL, Config())
+    demote, promote = schemes(plan)
+    assert demote.quota.goals[0].metric is Metric.node_mem_free_bp
+    assert promote.quota.goals[0].metric is Metric.node_mem_used_bp
+    assert [s.quota.goals[0].nid for s in (demote, promote)] == [0, 0]
+    assert [s.quota.goals[0].target_value for s in (demote, promote)] == [50, 9970]
+
+
+def test_without_node_goals_quotas_are_fixed_and_it_is_said() -> None:
+    plan = policy.plan(TWO, without(Feature.node_goals), Config())
+    assert plan.tuner.loop is Loop.fixed
+    assert all(not s.quota.goals and s.quota.bytes_max > 0 for s in schemes(plan))
+    assert any("node_goals" in reason for reason in plan.degraded)
+    assert [item.aim.target_bp for item in plan.items] == [50, 9970]
+
+
+def test_temporal_only_where_no_quota_is_not_no_limit() -> None:
+    assert schemes(policy.plan(TWO, ALL, Config()))[0].quota.goal_tuner is GoalTuner.temporal
+    early = policy.plan(TWO, without(Feature.fail_charge), Config())
+    assert schemes(early)[0].quota.goal_tuner is GoalTuner.consist
+
+
+def test_observe_counts_what_manage_would_move() -> None:
+    watched = schemes(policy.plan(TWO, ALL, Config(mode=Mode.observe)))
+    moved = schemes(policy.plan(TWO, ALL, Config()))
+    assert [replace(scheme, action=Action.stat) for scheme in moved] == watched
+
+
+def test_what_the_kernel_keeps_free_raises_both_targets() -> None:
+    floors = {0: GIB // 20}  # 5 %
+    demote, promote = policy.plan(TWO, ALL, Config(), free_floors=floors).items
+    assert demote.aim.target_bp == 500 + policy.FLOOR_MARGIN_BP
+    assert promote.aim.target_bp == 9970 - (demote.aim.target_bp - 50)
+    assert demote.aim.target_bp + promote.aim.target_bp > 10_000
+
+
+def test_ages_need_fixed_intervals() -> None:
+    plan = policy.plan(TWO, ALL, Config(cold_age_ms_min=30_000, hot_age_ms_min=150))
+    assert plan.kdamonds[0].context.intervals.goal is None
+    demote, promote = schemes(plan)
+    assert (demote.pattern.age.min, promote.pattern.age.min) == (300, 2)
+
+
+def test_settings_outside_of_damon_are_listed() -> None:
+    plan = policy.plan(TWO, ALL, Config(manage_demotion_enabled=True))
+    assert [knob.id for knob in plan.knobs] == ["damon-stat", "demotion-enabled"]
+    assert not policy.plan(TWO, ALL, Config(manage_damon_stat=False)).knobs
+
+
+def test_the_settings_are_part_of_the_fingerprint() -> None:
+    one = policy.plan(TWO, ALL, Config())
+    other = policy.plan(TWO, ALL, Config(manage_damon_stat=False))
+    assert one.writes == other.writes
+    assert one.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("topology", "capabilities", "config", "says"),
+    [
+        (machine((0,)), ALL, Config(), "nowhere to move"),
+        (TWO, without(Feature.migrate), Config(), "cannot be moved"),
+        (TWO, ALL, Config(tuner=Tuner.demand), "demand"),
+        (
+            replace(TWO, nodes=(replace(TWO.nodes[0], ranges=()), TWO.nodes[1])),
+            ALL,
+            Config(),
+            "node 0",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(
+    topology: Topology, capabilities: Capabilities, config: Config, says: str
+) -> None:
+    with pytest.raises(Unsupported, match=says):
+        policy.plan(topology, capabilities, config)
+
+
+def memcg(path: str, *, matching: bool, allow: bool = False) -> Filter:
+    return Filter(FilterType.memcg, matching=matching, allow=allow, memcg_path=path)
+
+
+YOUNG = Filter(FilterType.young, matching=True)
+INCLUDE = CgroupClass("in", CgroupMode.include, ("/a",))
+EXCLUDE = CgroupClass("out", CgroupMode.exclude, ("/x", "/a/b"))
+
+
+def demotion_filters(
+    classes: tuple[CgroupClass, ...], existing: tuple[str, ...], capabilities: Capabilities = ALL
+) -> tuple[Filter, ...]:
+    plan = policy.plan(TWO, capabilities, Config(cgroups=classes), cgroups=existing)
+    return schemes(plan)[0].filters
+
+
+def test_excluded_subtrees_are_rejected_before_anything_else() -> None:
+    found = demotion_filters((EXCLUDE,), ("/", "/x", "/x/y", "/xy"))
+    assert found == (memcg("/x", matching=True), memcg("/x/y", matching=True), YOUNG)
+
+
+def test_one_included_cgroup_needs_no_filter_that_allows() -> None:
+    old = without(Feature.allow_filter, Feature.ops_filters)
+    assert demotion_filters((INCLUDE,), ("/", "/a"), old) == (memcg("/a", matching=False), YOUNG)
+
+
+def test_several_included_cgroups_are_allowed_after_the_age_is_checked() -> None:
+    found = demotion_filters((INCLUDE, EXCLUDE), ("/", "/a", "/a/b", "/a/c", "/x"))
+    assert found == (
+        memcg("/a/b", matching=True),
+        memcg("/x", matching=True),
+        YOUNG,
+        memcg("/a", matching=True, allow=True),
+        memcg("/a/c", matching=True, allow=True),
+        memcg("/a", matching=False),
+    )
+
+
+def test_an_old_kernel_cannot_single_out_several() -> None:
+    with pytest.raises(Unsupported, match="allow_filter"):
+        demotion_filters((INCLUDE,), ("/a", "/a/b"), without(Feature.allow_filter))
+
+
+def test_a_class_of_nothing_moves_nothing() -> None:
+    plan = policy.plan(TWO, ALL, Config(cgroups=(INCLUDE,)), cgroups=("/",))
+    kinds = [(f.type, f.matching) for f in schemes(plan)[0].filters]
+    assert kinds[:2] == [(FilterType.anon, True), (FilterType.anon, False)]
+    assert any("/a" in reason for reason in plan.degraded)
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Topology:
+    ids = draw(st.lists(st.integers(0, 40), min_size=2, max_size=8, unique=True))
+    cuts = draw(st.lists(st.integers(1, len(ids) - 1), min_size=1, max_size=3, unique=True))
+    edges = [0, *sorted(cuts), len(ids)]
+    tiers = [tuple(sorted(ids[a:b])) for a, b in pairwise(edges)]
+    pairs = [(a, b) for a in ids for b in ids if a < b]
+    far = draw(st.sets(st.sampled_from(pairs)))
+    return machine(*tiers, far=frozenset(far))
+
+
+configs = st.builds(
+    Config,
+    mode=st.sampled_from(Mode),
+    headroom_bp=st.integers(1, 5000),
+    used_bp=st.integers(5001, 9999),
+    rate_max_bytes_per_s=st.integers(1, 10**12),
+    window_ms=st.integers(1, 60_000),
+    hot_accesses_min_bp=st.integers(0, 10_000),
+    hot_age_ms_min=st.integers(0, 10**7),
+    cold_age_ms_min=st.integers(0, 10**7),
+)
+capabilities = st.sets(st.sampled_from(Feature)).map(
+    lambda some: Capabilities(
+        frozenset(some) | {Feature.sysfs, Feature.paddr, Feature.migrate, Feature.user_input_goal}
+    )
+)
+
+
+@given(topologies(), capabilities, configs, st.integers(0, 2 * GIB))
+def test_every_plan_is_whole_and_within_bounds(
+    topology: Topology, can: Capabilities, config: Config, floor: int
+) -> None:
+    floors = {node.id: floor for node in topology.nodes}
+    plan = policy.plan(topology, can, config, free_floors=floors)
+    assert len({item.id for item in plan.items}) == len(plan.items)
+    for direction in Direction:
+        targets = (
+            topology.promotion_targets
+            if direction is Direction.promote
+            else topology.demotion_targets
+        )
+        ways = {(n.id, target) for n in topology.nodes for target in targets(n.id)}
+        found = {(i.source_node, i.target_node) for i in plan.items if i.direction is direction}
+        assert found == ways
+    for node in topology.nodes:
+        for direction in Direction:
+            mine = [i for i in plan.items if (i.source_node, i.direction) == (node.id, direction)]
+            most = config.rate_max_bytes_per_s * mine[0].window_us // 10**6 if mine else 0
+            assert sum(item.quota_bytes_max for item in mine) <= max(most, len(mine))
+    assert all(scheme.quota.bytes_max >= 1 for scheme in schemes(plan))
+    assert [watch.node for watch in plan.watches] == sorted(watch.node for watch in plan.watches)
+    paths = [write.path for write in plan.writes]
+    assert len(set(paths)) == len(paths)
+    assert [path.endswith("/state") for path in paths] == sorted(
+        p.endswith("/state") for p in paths
+    )

@@ -1,0 +1,78 @@
+"""What a config says about monitoring reaches the plan."""
+
+import dataclasses
+
+import pytest
+
+from tierd import policy
+from tierd.config import Config
+from tierd.damon import Context, Intervals, IntervalsGoal, Span
+from tierd.observe import Capabilities, Feature
+from tierd.plan import Plan
+from tierd.ranges import Range
+from tierd.topology import Node, Tier, Topology
+
+GIB = 1 << 30
+
+
+def node(number: int, cpus: tuple[int, ...], size_bytes: int) -> Node:
+    start = number << 40
+    return Node(
+        id=number,
+        size_bytes=size_bytes,
+        cpus=cpus,
+        ranges=(Range(start, start + size_bytes),),
+        distances=((number, 10), (1 - number, 20)),
+        performance=None,
+    )
+
+
+def made(config: Config, *, size_bytes: int = GIB, lacking: str = "") -> Plan:
+    topology = Topology(
+        nodes=(node(0, (0, 1), size_bytes), node(1, (), size_bytes)),
+        tiers=(Tier("memory_tier4", 0, (0,)), Tier("memory_tier67", 1, (1,))),
+    )
+    features = frozenset(feature for feature in Feature if feature != lacking)
+    return policy.plan(topology, Capabilities(features), config)
+
+
+def contexts(config: Config, *, size_bytes: int = GIB) -> list[Context]:
+    return [kdamond.context for kdamond in made(config, size_bytes=size_bytes).kdamonds]
+
+
+def test_the_default_is_that_of_the_cover_letter() -> None:
+    for context in contexts(Config()):
+        assert context.intervals == Intervals(
+            5_000, 100_000, 60_000_000, IntervalsGoal(400, 3, 5_000, 10_000_000)
+        )
+        assert context.nr_regions == Span(10, 1000)
+
+
+def test_large_nodes_are_watched_in_more_regions() -> None:
+    for context in contexts(Config(), size_bytes=512 * GIB):
+        assert context.nr_regions == Span(100, 10_000)
+
+
+def test_what_is_configured_is_done() -> None:
+    config = Config(
+        sample_us=10_000, sample_us_max=50_000, aggr_us=200_000, access_bp=800, regions=(50, 500)
+    )
+    for context in contexts(config, size_bytes=512 * GIB):
+        assert context.intervals == Intervals(
+            10_000, 200_000, 60_000_000, IntervalsGoal(800, 3, 10_000, 50_000)
+        )
+        assert context.nr_regions == Span(50, 500)
+
+
+@pytest.mark.parametrize(
+    "change", [{"auto_intervals": False}, {"hot_age_ms_min": 1}, {"cold_age_ms_min": 1}]
+)
+def test_intervals_can_be_fixed(change: dict[str, int]) -> None:
+    for context in contexts(dataclasses.replace(Config(), **change)):  # type: ignore[arg-type]
+        assert context.intervals.goal is None
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_only_what_was_asked_for_is_missed(asked: bool) -> None:
+    plan = made(Config(auto_intervals=asked), lacking=Feature.intervals_goal)
+    assert any("intervals_goal" in sentence for sentence in plan.degraded) is asked

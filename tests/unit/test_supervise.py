@@ -1,0 +1,68 @@
+"""When the loop tries again."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierd.supervise import (
+    HEALTHY_S,
+    REFRESH_SHARE_MAX,
+    RETRY_S_MAX,
+    RETRY_S_MIN,
+    Debounce,
+    Refresh,
+    Retry,
+    failed,
+    started,
+)
+
+
+def waits(count: int) -> list[float]:
+    retry, now_s, found = Retry(), 100.0, []
+    for _ in range(count):
+        retry = failed(retry, now_s)
+        found.append(retry.not_before_s - now_s)
+        now_s = retry.not_before_s
+        retry = started(retry, now_s)
+    return found
+
+
+def test_waits_double_up_to_a_bound() -> None:
+    assert waits(4) == [RETRY_S_MIN, 2 * RETRY_S_MIN, 4 * RETRY_S_MIN, 8 * RETRY_S_MIN]
+    assert waits(5000)[-1] == RETRY_S_MAX
+
+
+def test_a_long_healthy_run_forgives() -> None:
+    retry = started(failed(failed(Retry(), 0.0), 1.0), 3.0)
+    assert failed(retry, 3.0 + HEALTHY_S).not_before_s == 3.0 + HEALTHY_S + RETRY_S_MIN
+    assert failed(retry, 3.0 + HEALTHY_S - 1).failures == 3
+
+
+def test_the_first_failure_waits_the_least_however_long_it_ran() -> None:
+    assert failed(started(Retry(), 0.0), 9 * HEALTHY_S).failures == 1
+
+
+@given(st.floats(0, 1e9), st.floats(0, 100))
+def test_refreshes_take_a_bounded_share_of_the_time(at_s: float, cost_s: float) -> None:
+    refresh = Refresh(at_s, cost_s)
+    assert refresh.due(at_s + cost_s / REFRESH_SHARE_MAX + 1)
+    assert not refresh.due(at_s + cost_s / REFRESH_SHARE_MAX - 1)
+
+
+def test_the_first_refresh_is_due_at_once() -> None:
+    assert Refresh().due(0.0)
+
+
+def test_a_burst_is_one_event() -> None:
+    heard = Debounce().heard(10.0).heard(10.5).heard(10.9)
+    assert heard.due_s(quiet_s=1.0, late_s=3.0) == 11.9
+
+
+def test_a_burst_without_end_is_acted_on_all_the_same() -> None:
+    heard = Debounce()
+    for tick in range(100):
+        heard = heard.heard(10.0 + tick / 10)
+    assert heard.due_s(quiet_s=1.0, late_s=3.0) == 13.0
+
+
+def test_silence_is_never_due() -> None:
+    assert Debounce().due_s(1.0, 3.0) is None

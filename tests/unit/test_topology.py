@@ -1,0 +1,178 @@
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fixtures import machines
+from tierd.discovery import survey
+from tierd.errors import TierdError
+from tierd.ranges import Range, intersect, total_bytes
+from tierd.topology import Node, Tier, Topology
+from tierd.units import format_ids
+
+SIZE_BYTES = 1 << 30
+
+
+def node(node_id: int, distances: tuple[int, ...], cpus: tuple[int, ...] = ()) -> Node:
+    return Node(
+        id=node_id,
+        size_bytes=SIZE_BYTES,
+        cpus=cpus,
+        ranges=(Range(node_id * SIZE_BYTES, (node_id + 1) * SIZE_BYTES),),
+        distances=tuple(enumerate(distances)),
+        performance=None,
+    )
+
+
+def topology(distances: list[list[int]], tiers: list[list[int]], cpus: set[int]) -> Topology:
+    return Topology(
+        nodes=tuple(
+            node(i, tuple(row), (i,) if i in cpus else ()) for i, row in enumerate(distances)
+        ),
+        tiers=tuple(
+            Tier(f"memory_tier{rank}", rank, tuple(nodes)) for rank, nodes in enumerate(tiers)
+        ),
+    )
+
+
+# The three machines that mm/memory-tiers.c explains its rule with.
+def test_two_sockets_demote_each_to_its_own() -> None:
+    machine = topology(
+        [[10, 20, 30, 40], [20, 10, 40, 30], [30, 40, 10, 40], [40, 30, 40, 10]],
+        [[0, 1], [2, 3]],
+        {0, 1},
+    )
+    assert [machine.demotion_targets(i) for i in range(4)] == [(2,), (3,), (), ()]
+    assert [machine.promotion_targets(i) for i in range(4)] == [(), (), (0,), (1,)]
+    assert [machine.demotion_fallback(i) for i in range(4)] == [(2, 3), (3, 2), (), ()]
+
+
+def test_one_tier_demotes_nowhere() -> None:
+    machine = topology([[10, 20, 30], [20, 10, 30], [30, 30, 10]], [[0, 1, 2]], {0, 1})
+    assert [machine.demotion_targets(i) for i in range(3)] == [(), (), ()]
+    assert [machine.promotion_targets(i) for i in range(3)] == [(), (), ()]
+
+
+def test_a_middle_tier_has_both_neighbours() -> None:
+    machine = topology([[10, 20, 30], [20, 10, 40], [30, 40, 10]], [[1], [0], [2]], {0})
+    assert [machine.demotion_targets(i) for i in range(3)] == [(2,), (0,), ()]
+    assert [machine.promotion_targets(i) for i in range(3)] == [(1,), (), (0,)]
+    assert machine.demotion_fallback(1) == (0, 2)
+
+
+def test_every_node_at_the_least_distance_is_preferred() -> None:
+    machine = topology(
+        [[10, 20, 20, 30], [20, 10, 20, 20], [20, 20, 10, 20], [30, 20, 20, 10]],
+        [[0], [1, 2, 3]],
+        {0},
+    )
+    assert machine.demotion_targets(0) == (1, 2)
+    assert machine.demotion_fallback(0) == (1, 2, 3)
+
+
+def test_a_node_with_cpus_or_below_the_source_counts_as_further() -> None:
+    # From node 2: node 0 is at 20 but lies below and has CPUs, which makes 22; node 3 is at 21.
+    machine = topology(
+        [[10, 20, 20, 20], [20, 10, 20, 20], [20, 20, 10, 21], [20, 20, 21, 10]],
+        [[2], [0, 3]],
+        {0},
+    )
+    assert machine.demotion_targets(2) == (3,)
+
+
+def test_a_node_left_out_is_nobodys_target() -> None:
+    machine = topology([[10, 20, 15], [20, 10, 20], [15, 20, 10]], [[0], [1]], {0})
+    assert machine.tier_of(2) is None
+    assert machine.demotion_targets(2) == machine.promotion_targets(2) == ()
+    assert machine.demotion_targets(0) == (1,)
+
+
+def test_unknown_nodes_and_distances_are_errors() -> None:
+    machine = topology([[10]], [[0]], {0})
+    with pytest.raises(TierdError, match="node 7 has no memory"):
+        machine.node(7)
+    with pytest.raises(TierdError, match="node 0 has no distance to node 7"):
+        machine.node(0).distance(7)
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Topology:
+    count = draw(st.integers(1, 8))
+    ids = draw(st.permutations(range(count)))
+    cuts = sorted(draw(st.sets(st.integers(1, count - 1)))) if count > 1 else []
+    tiers = [sorted(ids[a:b]) for a, b in zip([0, *cuts], [*cuts, count], strict=True)]
+    figure = st.sampled_from([11, 14, 20, 21, 30])
+    distances = [[10 if i == j else draw(figure) for j in range(count)] for i in range(count)]
+    return topology(distances, tiers, draw(st.sets(st.integers(0, count - 1))))
+
+
+@given(topologies())
+def test_targets_stand_in_the_adjacent_tier(machine: Topology) -> None:
+    for source in machine.nodes:
+        tier = machine.tier_of(source.id)
+        assert tier is not None
+        down = {machine.tier_of(t) for t in machine.demotion_targets(source.id)}
+        up = {machine.tier_of(t) for t in machine.promotion_targets(source.id)}
+        last = tier.rank == len(machine.tiers) - 1
+        assert down == (set() if last else {machine.tiers[tier.rank + 1]})
+        assert up == (set() if tier.rank == 0 else {machine.tiers[tier.rank - 1]})
+
+
+@given(topologies())
+def test_each_step_down_leads_to_the_slowest_tier(machine: Topology) -> None:
+    for source in machine.nodes:
+        at, steps = source.id, 0
+        while machine.demotion_targets(at):
+            at, steps = machine.demotion_targets(at)[0], steps + 1
+            assert steps < len(machine.tiers)
+        assert machine.tier_of(at) == machine.tiers[-1]
+
+
+@given(topologies())
+def test_preferred_targets_are_equally_near_and_lead_the_fallback(machine: Topology) -> None:
+    for source in machine.nodes:
+        preferred = machine.demotion_targets(source.id)
+        assert len({source.distance(target) for target in preferred}) <= 1
+        assert set(preferred) <= set(machine.demotion_fallback(source.id))
+
+
+# What real kernels say.
+@pytest.mark.parametrize("name", machines.names())
+def test_demotion_targets_are_those_the_kernel_printed(name: str) -> None:
+    captured = machines.load(name)
+    machine = survey(captured.sysfs, None)
+    assert captured.demotion_lines == tuple(
+        demotion_line(machine, source.id) for source in machine.nodes
+    )
+
+
+def demotion_line(machine: Topology, source: int) -> str:
+    """As dump_demotion_targets() prints it."""
+    preferred = machine.demotion_targets(source)
+    if not preferred:
+        return f"Demotion targets for Node {source}: null"
+    fallback = format_ids(machine.demotion_fallback(source))
+    return (
+        f"Demotion targets for Node {source}: preferred: {format_ids(preferred)}, "
+        f"fallback: {fallback}"
+    )
+
+
+def test_the_kernel_itself_counts_cpus_as_distance() -> None:
+    # Node 0 is nearest to node 1 by its distance, 20 to 21, and the kernel takes the others.
+    captured = machines.load("cpu-penalty-7.2")
+    machine = survey(captured.sysfs, None)
+    assert machine.node(1).distances == ((0, 20), (1, 10), (2, 21), (3, 21))
+    assert machine.demotion_targets(1) == (2, 3)
+    assert captured.demotion_lines[1].endswith("preferred: 2-3, fallback: 0,2-3")
+
+
+@pytest.mark.parametrize("name", machines.names())
+def test_captured_ranges_are_the_nodes_own_and_hold_its_memory(name: str) -> None:
+    machine = survey(machines.load(name).sysfs, None)
+    for one, other in combinations(machine.nodes, 2):
+        assert not intersect(one.ranges, other.ranges)
+    for one in machine.nodes:
+        assert total_bytes(one.ranges) >= one.size_bytes
+        assert one.distance(one.id) == 10

@@ -1,0 +1,138 @@
+"""Stock Debian kernels by series, with the initramfs that mounts our root file system."""
+
+import gzip
+import lzma
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.vm import apt, cache
+from tests.vm.errors import Missing, VmError
+
+SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
+
+# The image of a series: signed in one package with its modules up to 6.19; later the kernel and
+# the modules apart, signed or not yet signed.
+IMAGES = ("linux-image-{release}", "linux-binary-{release}", "linux-binary-unsigned-{release}")
+MODULES = "linux-modules-{release}"
+
+# All that stands between these kernels and a disk.
+BLOCK_MODULE = "virtio_blk.ko"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel that boots, and its release as `uname -r` says it."""
+
+    series: str
+    release: str
+    image: Path
+    initramfs: Path
+
+
+def get(series: str) -> Kernel:
+    """The newest cloud kernel of a series: from the cache, or by way of apt."""
+    if series not in SERIES:
+        raise VmError(f"no series {series!r}; there are {', '.join(SERIES)}")
+    kept = list(cache.folder().glob(f"kernel-{series}.*"))
+    if kept:
+        return _kernel(series, max(kept, key=lambda folder: _release_key(folder.name)))
+    source = apt.ready()
+    try:
+        return _kernel(series, _made(source, series))
+    except Missing:
+        raise
+    except VmError:
+        # Mirrors drop a package when a newer one comes, perhaps since our lists were fetched.
+        return _kernel(series, _made(apt.ready(refresh=True), series))
+
+
+def _made(source: apt.Apt, series: str) -> Path:
+    pattern = rf"^linux-(image|binary|binary-unsigned|modules)-{series.replace('.', '[.]')}[.]"
+    have = dict(source.versions(pattern + r".*-cloud-amd64$"))
+    release, packages = newest(have, series)
+    return cache.made(f"kernel-{release}", lambda into: _unpack(source, packages, release, into))
+
+
+def _kernel(series: str, folder: Path) -> Kernel:
+    release = folder.name.removeprefix("kernel-")
+    return Kernel(series, release, folder / "vmlinuz", folder / "initramfs")
+
+
+def newest(have: Mapping[str, str], series: str) -> tuple[str, list[tuple[str, str]]]:
+    """The newest release of a series that can be had whole, and its packages with versions."""
+    releases = {name.split("-", 2)[2].removeprefix("unsigned-") for name in have}
+    for release in sorted(releases, key=_release_key, reverse=True):
+        modules = MODULES.format(release=release)
+        for image in (template.format(release=release) for template in IMAGES):
+            # From 7.0 on an image package is only a name for the two others.
+            whole = [image] if image.startswith("linux-image") else [image, modules]
+            if image.startswith("linux-image") and f"linux-binary-{release}" in have:
+                continue
+            if all(package in have for package in whole):
+                return release, [(package, have[package]) for package in whole]
+    raise Missing(f"no cloud kernel of series {series} in the suites {', '.join(apt.SUITES)}")
+
+
+def _release_key(release: str) -> list[int]:
+    """Numbers in order: 7.2.13+deb14 is newer than 7.2.9+deb13."""
+    version = release.removeprefix("kernel-").partition("-")[0]
+    return [int(part) for part in version.replace("+deb", ".").split(".") if part.isdigit()]
+
+
+def _unpack(source: apt.Apt, packages: list[tuple[str, str]], release: str, into: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=into) as scratch:
+        tree = Path(scratch) / "tree"
+        for package, version in packages:
+            deb = source.download(package, version, Path(scratch))
+            apt.run(["dpkg-deb", "-x", str(deb), str(tree)])
+            deb.unlink()
+        images = [*tree.glob(f"boot/vmlinuz-{release}"), *tree.rglob(f"modules/{release}/vmlinuz")]
+        block = next(tree.rglob(f"{BLOCK_MODULE}.xz"), None)
+        if not images or block is None:
+            raise VmError(f"the packages of {release} hold no kernel image, or no {BLOCK_MODULE}")
+        shutil.copyfile(images[0], into / "vmlinuz")
+        _pack_initramfs(lzma.decompress(block.read_bytes()), Path(scratch), into / "initramfs")
+
+
+def static_busybox() -> str:
+    """The machine's busybox, if it can stand alone."""
+    path = shutil.which("busybox")
+    if path is None:
+        raise Missing("busybox is not installed (package busybox-static)")
+    if b"/ld-linux" in Path(path).read_bytes():
+        raise Missing(f"{path} needs a C library; the package busybox-static has one that does not")
+    return path
+
+
+INIT = """#!/bin/busybox sh
+/bin/busybox mount -t devtmpfs dev /dev
+/bin/busybox insmod /virtio_blk.ko
+/bin/busybox mount -t ext4 /dev/vda /root
+/bin/busybox mount --move /dev /root/dev
+exec /bin/busybox switch_root /root /sbin/tierd-guest
+"""
+
+
+def _pack_initramfs(module: bytes, scratch: Path, to: Path) -> None:
+    """busybox, one module and six lines: cpio's "newc" format, made by busybox itself."""
+    busybox = static_busybox()
+    root = scratch / "initramfs"
+    for name in ("bin", "dev", "root"):
+        (root / name).mkdir(parents=True)
+    shutil.copy2(busybox, root / "bin/busybox")
+    (root / "virtio_blk.ko").write_bytes(module)
+    (root / "init").write_text(INIT)
+    (root / "init").chmod(0o755)
+    names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+    packed = subprocess.run(
+        [busybox, "cpio", "-o", "-H", "newc"],
+        input=names.encode(),
+        cwd=root,
+        capture_output=True,
+        check=True,
+    )
+    to.write_bytes(gzip.compress(packed.stdout, 6))

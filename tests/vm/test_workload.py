@@ -1,0 +1,75 @@
+"""The workload's own promises, in a guest with two nodes: one line of answer to each line."""
+
+import pytest
+
+from tests.contract.guests import workload
+from tests.vm import guest
+from tierd.sim import machine
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+
+PAGES = 1024
+BYTES = 4096 * PAGES
+
+# What is said at once, then what is said when the hot pages have been touched for a while.
+FIRST = (
+    (f"alloc a 0 {BYTES}", f"ok 0:{PAGES}"),
+    (f"alloc b 1 {BYTES}", f"ok 1:{PAGES}"),
+    (f"alloc only 1 {BYTES} bind", f"ok 1:{PAGES}"),
+    (f"alloc cache 1 {BYTES} file=/var/tmp/cache", f"ok 1:{PAGES}"),
+    ("passes a", "ok 0"),
+    ("where b", f"ok 1:{PAGES}"),
+    ("where b 4096 8192", "ok 1:2"),
+    (f"where b 0 {BYTES} 16", f"ok 1:{PAGES // 16}"),
+    (f"alloc a 0 {BYTES}", "error there is a set a"),
+    ("alloc c 9 4096", "error set_mempolicy: Invalid argument"),
+    ("alloc c 0 0", "error nothing to allocate, or no node 0"),
+    ("where b 1 4096", "error not a part of b, in whole pages: 1 +4096"),
+    (f"where b 4096 {BYTES}", f"error not a part of b, in whole pages: 4096 +{BYTES}"),
+    ("hot a fast", "error not a rate: fast"),
+    ("hot nobody", "error no set nobody"),
+    ("dance a", "error what is dance?"),
+    ("dance", "error dance of what?"),
+    ("hot a 100", "ok"),
+    ("hot b 0 0 8192", "ok"),
+    ("flush 2000", "ok"),
+)
+THEN = (
+    ("cold a", "ok"),
+    ("check a", f"ok {PAGES}"),
+    ("check b", f"ok {PAGES}"),
+    ("check cache", f"ok {PAGES}"),
+    ("free cache", "ok"),
+    ("free a", "ok"),
+    ("where a", "error no set a"),
+    ("where only", f"ok 1:{PAGES}"),
+)
+PASSES = ("passes a", "passes b", "passes only")
+
+SCRIPT = "(cat /job/first; sleep 2; cat /job/then) | /job/workload; echo status $?"
+
+
+def test_every_line_is_answered_by_one() -> None:
+    first, then = (tuple(line for line, _ in said) for said in (FIRST, THEN))
+    result = guest.run(
+        "6.12",
+        machine.load("two-tier"),
+        [guest.Command(("sh", "-c", f"{SCRIPT}; ls /var/tmp"))],
+        {
+            "workload": workload().read_bytes(),
+            "first": _text(*first),
+            "then": _text(*PASSES, *then),
+        },
+    ).results[0]
+    ready, *answers = result.stdout.splitlines()
+    assert ready == "ready"
+    assert answers[: len(FIRST)] == [answer for _, answer in FIRST]
+    passes = answers[len(FIRST) : len(FIRST) + len(PASSES)]
+    hot, part, never = (int(answer.removeprefix("ok ")) for answer in passes)
+    assert part > hot > 0 == never, "two pages take fewer turns than all of a set"
+    end = answers[len(FIRST) + len(PASSES) :]
+    assert end == [*(answer for _, answer in THEN), "status 0"], "no file is left behind"
+
+
+def _text(*lines: str) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()

@@ -1,0 +1,7 @@
+"""`python -m tierd` is `tierd`."""
+
+import sys
+
+from tierd.cli import main
+
+sys.exit(main())

@@ -1,0 +1,111 @@
+"""What can be asked on the command line: every verb, its options, and examples."""
+
+import argparse
+from pathlib import Path
+
+from tierd import __version__
+from tierd.units import parse_duration_ms
+
+EXIT_CODES = """\
+exit codes: 0 ok, 1 failed, 2 usage, 3 daemon not running, 4 state unknown, 5 degraded or drift,
+69 not supported here, 75 busy: another DAMON user, 77 not permitted, 78 config
+"""
+
+EXAMPLES = """\
+examples:
+  tierd tiers                  the nodes, and how each got its tier
+  tierd plan                   what would be done here, in words
+  tierd run --observe --for 2m look, move nothing
+  tierd run                    the daemon, in the foreground
+  tierd status                 what it does now, and why
+  tierd restore --print        what undoing everything would write
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all verbs."""
+    top = argparse.ArgumentParser(
+        prog="tierd",
+        description="Keeps hot memory on fast nodes and cold memory on slow ones, with DAMON.",
+        epilog=f"{EXAMPLES}\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"tierd {__version__}")
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+    _run(_verb(verbs, "run", "the daemon, in the foreground"))
+    plan = _verb(verbs, "plan", "what would be done, in words; changes nothing")
+    _config_options(plan)
+    how = plan.add_mutually_exclusive_group()
+    how.add_argument("--writes", action="store_true", help="every write, in order")
+    how.add_argument("--json", action="store_true", help="one JSON object")
+    how.add_argument("--diff", action="store_true", help="where the kernel differs; 5 if it does")
+    how.add_argument("--format", choices=["damo"], help="as JSON that `damo start` takes")
+    plan.add_argument(
+        "--observe", action="store_true", help="the plan of `run --observe`: it moves nothing"
+    )
+    tiers = _verb(verbs, "tiers", "the topology, and how each node got its tier")
+    tiers.add_argument("--json", action="store_true", help="one JSON object")
+    _config_options(tiers)
+    check = _verb(verbs, "check", "validate a configuration: file:line:col for every error")
+    check.add_argument("file", nargs="?", type=Path, help="default: /etc/tierd/tierd.yaml")
+    status = _verb(verbs, "status", "what the daemon does now, and why")
+    status.add_argument("--json", action="store_true", help="one JSON object")
+    _verb(verbs, "reload", "have the daemon read its configuration again")
+    _verb(verbs, "pause", "have the daemon stop all movement")
+    _verb(verbs, "resume", "have the daemon move again")
+    restore = _verb(verbs, "restore", "undo everything, with or without the daemon")
+    restore.add_argument("--print", action="store_true", help="show the writes, make none")
+    return top
+
+
+def _verb(
+    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, about: str
+) -> argparse.ArgumentParser:
+    made = verbs.add_parser(name, help=about, description=about, allow_abbrev=False)
+    made.add_argument(
+        "--root",
+        type=Path,
+        default=Path("/"),
+        metavar="DIR",
+        help="read sys/ and proc/ below DIR (default: /)",
+    )
+    made.add_argument("--run-dir", type=Path, metavar="DIR", help="default: /run/tierd")
+    made.add_argument("--state-dir", type=Path, metavar="DIR", help="default: /var/lib/tierd")
+    return made
+
+
+def _run(run: argparse.ArgumentParser) -> None:
+    _config_options(run)
+    where = run.add_mutually_exclusive_group()
+    where.add_argument(
+        "--simulate",
+        nargs="?",
+        const="two-tier",
+        metavar="MACHINE",
+        help="on a simulated machine (default: two-tier); nothing real is touched",
+    )
+    where.add_argument(
+        "--demo", action="store_true", help="on this machine if it can be, else simulated"
+    )
+    run.add_argument("--observe", action="store_true", help="move nothing, only look")
+    run.add_argument(
+        "--for",
+        dest="for_ms",
+        type=_duration_ms,
+        metavar="DURATION",
+        help="stop after so long (30s, 2m)",
+    )
+
+
+def _config_options(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--config", type=Path, metavar="FILE", help="default: /etc/tierd/tierd.yaml and tierd.d"
+    )
+
+
+def _duration_ms(text: str) -> int:
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

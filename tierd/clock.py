@@ -1,0 +1,23 @@
+"""Time as an argument: what waits or dates gets a Clock, so tests and simulation own it."""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A monotonic time in seconds and a way to let it pass."""
+
+    def monotonic(self) -> float: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SystemClock:
+    """The machine's own time."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)

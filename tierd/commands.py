@@ -1,0 +1,229 @@
+"""What each verb does: arguments in, the one module that knows called, words out.
+
+Modules that only some verbs need are imported by these: `status` should not load YAML, nor a
+daemon.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tierd import client, render
+from tierd.clock import SystemClock
+from tierd.errors import Conflict, ExitCode, TierdError
+from tierd.rundir import SOCKET, STATE, RunDir
+from tierd.sysfs import PatientSysfs, RealSysfs
+
+if TYPE_CHECKING:
+    from tierd.config import Config
+    from tierd.service import Stage
+
+Say = Callable[[str], None]
+
+
+def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """The daemon, in the foreground."""
+    from tierd import configfile, service
+
+    lack = service.can_run_here(arguments.root) if arguments.demo else None
+    simulated = arguments.simulate or ("two-tier" if lack else None)
+    folder = run_dir(arguments, simulated=simulated is not None)
+    options = service.Options(
+        root=arguments.root,
+        folder=folder,
+        config=arguments.config or configfile.CONFIG,
+        config_required=arguments.config is not None,
+        drop_ins=configfile.DROP_INS if arguments.config is None else None,
+        observe=arguments.observe,
+        for_s=None if arguments.for_ms is None else arguments.for_ms / 1000,
+        live=simulated is not None or sys.stdout.isatty(),
+    )
+    if simulated is None:
+        stage = service.real_stage(arguments.root)
+        if options.live:
+            say("tierd on this machine. It moves pages. Ctrl-C stops it and puts everything back.")
+    else:
+        stage = _simulated_stage(simulated)
+        if lack:
+            say(f"Not on this machine: {lack}.")
+        say(f"tierd on the SIMULATED machine {stage.name}: nothing real is touched.")
+    if options.live:
+        say(f"Look further in a second terminal: tierd status --run-dir {folder.run}")
+    return service.run(options, stage, say)
+
+
+def plan(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """What would be done here, or where the kernel differs from it."""
+    from tierd import apply, damo_format, planned
+
+    sysfs = PatientSysfs(RealSysfs(arguments.root), SystemClock())
+    intent = planned.make(sysfs, _config(arguments), observe_only=arguments.observe)
+    if arguments.writes:
+        say("\n".join(f"{write.path} = {write.value}" for write in intent.writes))
+    elif arguments.json:
+        _say_json(say, planned.as_document(intent))
+    elif arguments.format == "damo":
+        _say_json(say, damo_format.document(intent))
+    elif arguments.diff:
+        drift = apply.drift(sysfs, intent)
+        for one in drift:
+            found = "nothing" if one.found is None else repr(one.found)
+            say(f"/{one.path}: wanted {one.wanted!r}, found {found}")
+        return ExitCode.degraded if drift else ExitCode.ok
+    else:
+        say(planned.as_text(intent))
+    return ExitCode.ok
+
+
+def tiers(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """The topology, and how each node got its tier."""
+    from tierd import discovery
+
+    topology = discovery.survey(RealSysfs(arguments.root), _config(arguments).tiers)
+    if arguments.json:
+        _say_json(say, render.tiers_document(topology))
+    else:
+        say(render.tiers_text(topology).rstrip())
+    return ExitCode.ok if len(topology.tiers) > 1 else ExitCode.unsupported
+
+
+def check(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Validate a configuration."""
+    from tierd import configfile, configtext, discovery
+
+    path = arguments.file or configfile.CONFIG
+    drop_ins = configfile.DROP_INS if arguments.file is None else None
+    nodes = discovery.nodes(RealSysfs(arguments.root))
+    checked = configtext.check(path, drop_ins, required=arguments.file is not None, nodes=nodes)
+    say("\n".join(checked.lines))
+    return checked.exit_code
+
+
+def status(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """The daemon's last snapshot; never makes the kernel work."""
+    import time
+
+    document = client.get(run_dir(arguments).run / SOCKET, "/v1/status")
+    if arguments.json:
+        _say_json(say, document)
+    else:
+        say(render.status_text(document, time.time()))
+    return ExitCode.degraded if document["state"] == "degraded" else ExitCode.ok
+
+
+def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Undo what a daemon that is gone has left."""
+    from tierd import apply, rundir, service
+
+    folder = run_dir(arguments)
+    state = service.load_saved(folder)
+    if state is None:
+        say(f"nothing to restore: there is no {folder.run / STATE}")
+        return ExitCode.ok
+    clock = SystemClock()
+    sysfs = PatientSysfs(RealSysfs(arguments.root), clock)
+    if arguments.print:
+        for write in apply.restore_writes(sysfs, clock, state):
+            say(f"echo {write.value} > /{write.path}")
+        return ExitCode.ok
+    try:
+        lock = folder.lock()
+    except Conflict as error:
+        raise Conflict(
+            f"{error}: it would only start again what is undone here",
+            "stop it, which restores everything: `systemctl stop tierd`",
+        ) from error
+    try:
+        restored = apply.restore(sysfs, clock, state)
+    finally:
+        os.close(lock)
+    for line in restored.done:
+        say(f"restored {line}")
+    for line in restored.left:
+        say(f"left {line}")
+    rundir.remove(folder.run / STATE)
+    return ExitCode.ok
+
+
+def ask_loop(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Have the daemon do what the verb says; its answer is ours."""
+    answer = client.post(run_dir(arguments).run / SOCKET, f"/v1/{arguments.verb}")
+    code = ExitCode(answer["exit_code"])
+    if code is not ExitCode.ok:
+        raise Refused(answer["text"], code)
+    say(answer["text"])
+    return code
+
+
+class Refused(TierdError):
+    """The daemon did not do it."""
+
+    def __init__(self, text: str, code: ExitCode) -> None:
+        super().__init__(text)
+        self.exit_code = code
+
+
+COMMANDS = {
+    "run": run,
+    "plan": plan,
+    "tiers": tiers,
+    "check": check,
+    "status": status,
+    "restore": restore,
+    "reload": ask_loop,
+    "pause": ask_loop,
+    "resume": ask_loop,
+}
+
+
+def run_dir(arguments: argparse.Namespace, *, simulated: bool = False) -> RunDir:
+    """Where the daemon's files are: as said, as systemd says, or by who asks."""
+    own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")
+    name = "tierd-simulated" if simulated else "tierd"
+    if simulated or os.geteuid() != 0:
+        run = state = own / f"{name}-{os.geteuid()}"
+    else:
+        run, state = Path("/run/tierd"), Path("/var/lib/tierd")
+    return RunDir(
+        run=arguments.run_dir or _first_path("RUNTIME_DIRECTORY") or run,
+        state=arguments.state_dir or _first_path("STATE_DIRECTORY") or state,
+    )
+
+
+def _first_path(variable: str) -> Path | None:
+    """systemd may list several directories, separated by colons; the first is the service's."""
+    value = os.environ.get(variable, "")
+    return Path(value.split(":")[0]) if value else None
+
+
+def _config(arguments: argparse.Namespace) -> "Config":
+    from tierd import configfile, discovery
+
+    named = arguments.config is not None
+    path = arguments.config if named else configfile.CONFIG
+    drop_ins = None if named else configfile.DROP_INS
+    nodes = discovery.nodes(RealSysfs(arguments.root))
+    return configfile.load(path, drop_ins, required=named, nodes=nodes).config
+
+
+def _simulated_stage(name: str) -> "Stage":
+    from tierd import service
+    from tierd.sim import demo
+
+    shown = demo.demo(name)
+    return service.Stage(
+        name=f"{shown.name} (Linux {demo.PROFILE})",
+        sysfs=shown.kernel,
+        clock=shown.clock,
+        boot_id="simulated",
+        inbox_over=lambda inbox: service.AdvancingInbox(inbox, shown.kernel),
+        shown=shown,
+    )
+
+
+def _say_json(say: Say, document: dict[str, Any]) -> None:
+    say(json.dumps(document, indent=2))

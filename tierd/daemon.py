@@ -1,0 +1,448 @@
+"""The loop: what happens when, and what after a failure.
+
+Rules of this file:
+1. Time, files, events and the kernel come in through `Outside`; what is remembered goes from tick
+   to tick in `Running`, replaced and never changed.
+2. A failure that a person could mend (TierdError) ends a tick, not the daemon: it becomes the
+   state `degraded` with its sentence, and is tried again with back-off. Only a start that cannot
+   succeed ends the process, so that the unit shows it.
+3. One event is logged once, here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tierd import (
+    apply,
+    cgroups,
+    configtext,
+    counters,
+    cputime,
+    discovery,
+    observe,
+    policy,
+    supervise,
+)
+from tierd import neighbours as others
+from tierd.apply import Applied, Health
+from tierd.clock import Clock
+from tierd.config import Config, OnConflict, OnStop
+from tierd.counters import Counters, Statistics
+from tierd.cputime import CpuTotal
+from tierd.damon import Command
+from tierd.errors import Conflict, ExitCode, TierdError, Unsupported
+from tierd.inbox import Answer, Event, Inbox, Verb
+from tierd.observe import Capabilities
+from tierd.plan import Plan
+from tierd.running import WHOLE, Identity, Running, picture, reason_of
+from tierd.sample import Sample, sample, watermarks
+from tierd.saved import SavedState
+from tierd.snapshot import EventStatus, Snapshot, remember
+from tierd.supervise import Debounce, Refresh, Retry
+from tierd.sysfs import Sysfs
+from tierd.topology import Topology
+
+# Hotplug comes in bursts (a block each, thousands for a big module): a second of quiet ends a
+# burst, and three seconds do in any case, which keeps the promise of a new plan within five.
+HOTPLUG_QUIET_S = 1.0
+HOTPLUG_LATE_S = 3.0
+
+# Uevents can be lost (ENOBUFS) or not be heard at all (a container), so look again each minute.
+RESCAN_S = 60.0
+
+# A power cut loses at most this much of the totals; more often would only wear a disk.
+COUNTERS_SAVE_S = 10.0
+
+
+class Store(Protocol):
+    """Our own files, as far as the loop needs them."""
+
+    def record(self, saved: SavedState) -> None: ...
+    def saved(self) -> SavedState | None: ...
+    def forget(self) -> None: ...
+    def save_counters(self, counters: Counters) -> None: ...
+    def counters(self) -> Counters: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Everything that the loop acts through."""
+
+    sysfs: Sysfs
+    clock: Clock
+    inbox: Inbox
+    store: Store
+    who: Identity
+    wall_s: Callable[[], float]
+    read_config: Callable[[], Config]
+    publish: Callable[[Snapshot, Running], None]
+    log: Callable[[EventStatus], None]
+    ticks_per_s: int = 100
+    """Of the processor times in /proc (USER_HZ)."""
+
+
+def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCode:
+    """Start, loop until told to stop (or for a time), and leave the machine as it was found."""
+    began_s = outside.clock.monotonic()
+    running = begin(outside, config)
+    running = _event(outside, running, "running", reason_of(running))
+    end_s = None if for_s is None else began_s + for_s
+    stopping = False
+    next_tick_s = began_s
+    try:
+        while not stopping:
+            now_s = outside.clock.monotonic()
+            if now_s >= next_tick_s:
+                running = tick(outside, running)
+                # After a suspend or a long wait the missed ticks are gone, not made up for.
+                next_tick_s = max(next_tick_s + running.config.tick_ms / 1000, now_s)
+            until_s = next_tick_s if end_s is None else min(next_tick_s, end_s)
+            for event in outside.inbox.wait(until_s - outside.clock.monotonic()):
+                running = handle(outside, running, event)
+                stopping = stopping or event.verb is Verb.stop
+            stopping = stopping or (end_s is not None and outside.clock.monotonic() >= end_s)
+    finally:
+        code = end(outside, running)
+    return code
+
+
+def begin(outside: Outside, config: Config) -> Running:
+    """The first plan, running. What cannot work here, or is held by others, ends the process."""
+    topology = discovery.discover(outside.sysfs, config.tiers)
+    capabilities = observe.probe(outside.sysfs)
+    observe.require_migration(capabilities)
+    now_s = outside.clock.monotonic()
+    running = Running(
+        config=config,
+        topology=topology,
+        capabilities=capabilities,
+        counters=outside.store.counters(),
+        rescan_s=now_s + RESCAN_S,
+        counters_saved_s=now_s,
+    )
+    return _start(outside, running)
+
+
+def make_plan(sysfs: Sysfs, topology: Topology, capabilities: Capabilities, config: Config) -> Plan:
+    """The plan for what is there now; `tierd plan` and the daemon make it alike."""
+    floors = {
+        marks.node: marks.high_bytes + marks.reserve_bytes for marks in watermarks(sysfs, topology)
+    }
+    found = cgroups.paths(sysfs) if config.cgroups else ()
+    return policy.plan(topology, capabilities, config, cgroups=found, free_floors=floors)
+
+
+def tick(outside: Outside, running: Running) -> Running:
+    """One round: look for changes, keep everything alive, read, and publish."""
+    began_s = outside.clock.monotonic()
+    running = _rescan_if_due(outside, running, began_s)
+    try:
+        running = _settled(outside, _work(outside, running, began_s))
+    except TierdError as error:
+        running = _troubled(outside, running, error, WHOLE)
+    running = _save_counters_if_due(outside, running, began_s)
+    loop_s = outside.clock.monotonic() - began_s
+    outside.publish(picture(running, outside.who, outside.wall_s(), loop_s), running)
+    return running
+
+
+def handle(outside: Outside, running: Running, event: Event) -> Running:
+    """Do what was asked, and answer."""
+    if event.verb is Verb.hotplug:
+        return replace(running, hotplug=running.hotplug.heard(outside.clock.monotonic()))
+    if event.verb is Verb.stop:
+        return _event(outside, running, "stopping", f"by {event.source}")
+    try:
+        running, text = CHANGES[event.verb](outside, running)
+    except TierdError as error:
+        event.reply(Answer(int(error.exit_code), f"{error}\n{error.hint}".strip()))
+        running = _after_failure(outside, running, error)
+        return _event(outside, running, f"{event.verb}_failed", str(error))
+    event.reply(Answer(int(ExitCode.ok), text))
+    return _event(outside, running, event.verb, f"by {event.source}: {text}")
+
+
+def end(outside: Outside, running: Running) -> ExitCode:
+    """Leave the machine as it was found, or as the config says."""
+    outside.store.save_counters(running.counters)
+    saved = running.applied.saved if running.applied else outside.store.saved()
+    if saved is None:
+        return ExitCode.ok
+    if running.config.on_stop is OnStop.keep:
+        _event(outside, running, "kept", "on_stop: keep; `tierd restore` undoes it")
+        return ExitCode.ok
+    try:
+        restored = apply.restore(outside.sysfs, outside.clock, saved)
+    except TierdError as error:
+        _event(outside, running, "restore_failed", f"{error}. {error.hint}")
+        return error.exit_code
+    outside.store.forget()
+    for line in restored.done:
+        _event(outside, running, "restored", line)
+    for line in restored.left:
+        _event(outside, running, "left", line)
+    return ExitCode.ok
+
+
+def _start(outside: Outside, running: Running) -> Running:
+    """Plan for the machine as it is now, and have the kernel run it."""
+    running = _looked(outside, running)
+    plan = make_plan(outside.sysfs, running.topology, running.capabilities, running.config)
+    applied = apply.start(
+        outside.sysfs,
+        outside.clock,
+        plan,
+        outside.store.record,
+        saved=outside.store.saved(),
+        take_over=running.config.on_conflict is OnConflict.take_over,
+    )
+    return _with(replace(running, retries={}, trouble=""), applied)
+
+
+def _looked(outside: Outside, running: Running) -> Running:
+    """The memory with the machine's memory as it is now."""
+    topology = discovery.discover(outside.sysfs, running.config.tiers)
+    return replace(running, topology=topology, watermarks=watermarks(outside.sysfs, topology))
+
+
+def _with(running: Running, applied: Applied) -> Running:
+    """The memory with another plan in force: old readings are of the old schemes."""
+    return replace(running, applied=applied, before=None, sample=None, refresh=Refresh())
+
+
+def _work(outside: Outside, running: Running, now_s: float) -> Running:
+    if running.applied is None:
+        if not running.retries.get(WHOLE, Retry()).due(now_s):
+            return running
+        running = _start(outside, running)
+        return _event(outside, running, "running", reason_of(running))
+    running = _revive(outside, running, now_s)
+    applied = running.applied
+    if applied is None:
+        return running
+    running = _refresh_if_due(outside, running, applied)
+    return _account(outside, running, applied, _sample(outside, running, applied))
+
+
+def _revive(outside: Outside, running: Running, now_s: float) -> Running:
+    """Turn kdamonds that died on again, each at its own pace."""
+    if running.applied is None or running.paused:
+        return running
+    for health in apply.health(outside.sysfs, outside.clock, running.applied):
+        if not health.alive and running.retries.get(health.index, Retry()).due(now_s):
+            running = _revive_one(outside, running, running.applied, health)
+            if running.applied is None:
+                return running
+    return running
+
+
+def _revive_one(outside: Outside, running: Running, applied: Applied, health: Health) -> Running:
+    node = applied.plan.watches[health.index].node
+    what = f"of node {node} (pid {health.pid}, state {health.state})"
+    running = _event(outside, running, "kdamond_died", what)
+    try:
+        applied = apply.revive(
+            outside.sysfs, outside.clock, applied, health.index, outside.store.record
+        )
+    except TierdError as error:
+        return _troubled(outside, _after_failure(outside, running, error), error, health.index)
+    now_s = outside.clock.monotonic()
+    retry = supervise.failed(running.retries.get(health.index, Retry()), now_s)
+    running = _retry(running, health.index, supervise.started(retry, now_s))
+    counted = {**running.restarts, health.index: running.restarts.get(health.index, 0) + 1}
+    running = replace(running, applied=applied, restarts=counted)
+    return _event(outside, running, "kdamond_started", f"of node {node}, again")
+
+
+def _settled(outside: Outside, running: Running) -> Running:
+    """The trouble of earlier ticks is over when everything that should run does."""
+    if running.applied is None or not running.trouble:
+        return running
+    listed = running.sample.kdamonds if running.sample else ()
+    if not running.paused and any(kdamond.state != "on" for kdamond in listed):
+        return running
+    return _event(outside, replace(running, trouble=""), "recovered", "")
+
+
+def _refresh_if_due(outside: Outside, running: Running, applied: Applied) -> Running:
+    """Have the kernel update its statistics, as often as that is cheap."""
+    began_s = outside.clock.monotonic()
+    if running.paused or not running.refresh.due(began_s):
+        return running
+    for health in apply.health(outside.sysfs, outside.clock, applied):
+        by_kernel = bool(applied.plan.kdamonds[health.index].refresh_ms)
+        if health.alive and not by_kernel:
+            for what in (Command.update_stats, Command.update_effective):
+                apply.command(outside.sysfs, outside.clock, applied, health.index, what)
+    done_s = outside.clock.monotonic()
+    return replace(running, refresh=Refresh(done_s, done_s - began_s))
+
+
+def _sample(outside: Outside, running: Running, applied: Applied) -> Sample:
+    return sample(
+        outside.sysfs,
+        running.topology,
+        (watch.index for watch in applied.plan.watches),
+        outside.clock.monotonic(),
+        running.watermarks,
+    )
+
+
+def _account(outside: Outside, running: Running, applied: Applied, now: Sample) -> Running:
+    """Add a reading to the totals."""
+    totals, cpu = running.counters, dict(running.cpu)
+    for kdamond in now.kdamonds:
+        if kdamond.state != "on":
+            continue
+        for scheme in kdamond.schemes:
+            item = applied.plan.item(kdamond.index, scheme.index)
+            said = Statistics(
+                scheme.nr_tried,
+                scheme.sz_tried,
+                scheme.nr_applied,
+                scheme.sz_applied,
+                scheme.qt_exceeds,
+            )
+            totals = counters.advance(totals, item.id, kdamond.pid, said)
+        used_s = cputime.read(outside.sysfs, kdamond.pid, outside.ticks_per_s)
+        if used_s is not None:
+            before = cpu.get(kdamond.index, CpuTotal())
+            cpu[kdamond.index] = cputime.advance(before, kdamond.pid, used_s)
+    return replace(running, counters=totals, cpu=cpu, before=running.sample, sample=now)
+
+
+def _rescan_if_due(outside: Outside, running: Running, now_s: float) -> Running:
+    """Look at the machine again after hotplug, and once in a while."""
+    burst_s = running.hotplug.due_s(HOTPLUG_QUIET_S, HOTPLUG_LATE_S)
+    heard = burst_s is not None and now_s >= burst_s
+    if not heard and now_s < running.rescan_s:
+        return running
+    running = replace(running, hotplug=Debounce(), rescan_s=now_s + RESCAN_S)
+    if heard:
+        # What failed with the memory that there was may go well with what there is now.
+        running = _retry(running, WHOLE, Retry())
+    try:
+        return _rescan(outside, running)
+    except Unsupported as error:
+        return _troubled(outside, _stand_down(outside, running), error, WHOLE)
+    except TierdError as error:
+        return _troubled(outside, _after_failure(outside, running, error), error, WHOLE)
+
+
+def _rescan(outside: Outside, running: Running) -> Running:
+    running = replace(running, conflicts=_conflicts(outside.sysfs, running))
+    if running.applied is None:
+        # It is started with its own look at the machine, when its pause is over.
+        return running
+    running = _looked(outside, running)
+    plan = make_plan(outside.sysfs, running.topology, running.capabilities, running.config)
+    running, text = _replace(outside, running, plan)
+    if text is None:
+        return running
+    return _event(outside, running, "replanned", f"the machine's memory changed: {text}")
+
+
+def _stand_down(outside: Outside, running: Running) -> Running:
+    """Stop everything: a tier has gone, and some kernels crash on a node without memory."""
+    if running.applied is None:
+        return running
+    saved = running.applied.saved
+    running = replace(running, applied=None, paused=False, sample=None, before=None)
+    try:
+        apply.restore(outside.sysfs, outside.clock, saved)
+    except TierdError as error:
+        # What is on disk still says what to put back, to the next start and to the end.
+        return _event(outside, running, "restore_failed", f"{error}. {error.hint}")
+    outside.store.forget()
+    return running
+
+
+def _conflicts(sysfs: Sysfs, running: Running) -> tuple[str, ...]:
+    """Who else moves or watches memory now."""
+    found = others.neighbours(sysfs)
+    told = [f"{module.name} holds DAMON" for module in found.holders]
+    if found.numa_balancing is not None and found.numa_balancing & others.NUMA_BALANCING_TIERING:
+        told.append("NUMA balancing promotes pages too (kernel.numa_balancing has bit 2)")
+    if running.applied is None and found.kdamonds:
+        told.append(f"{len(found.kdamonds)} kdamonds that are not tierd's")
+    return tuple(told)
+
+
+def _reload(outside: Outside, running: Running) -> tuple[Running, str]:
+    config = outside.read_config()
+    changes = "; ".join(str(change) for change in configtext.diff(running.config, config))
+    if not changes:
+        return running, "the configuration has not changed"
+    changed = replace(running, config=config)
+    if running.applied is None:
+        return changed, f"{changes}; in force from the next start"
+    changed = _looked(outside, changed)
+    plan = make_plan(outside.sysfs, changed.topology, changed.capabilities, config)
+    changed, how = _replace(outside, changed, plan)
+    return changed, f"{changes}; {how or 'nothing changes in the kernel'}"
+
+
+def _replace(outside: Outside, running: Running, plan: Plan) -> tuple[Running, str | None]:
+    """Run another plan; how it was done, or None if it is the one that runs."""
+    applied = running.applied
+    if applied is None or plan.fingerprint == applied.plan.fingerprint:
+        return running, None
+    applied = apply.replace(outside.sysfs, outside.clock, applied, plan, outside.store.record)
+    return _with(replace(running, paused=False), applied), applied.how
+
+
+def _pause(outside: Outside, running: Running) -> tuple[Running, str]:
+    if running.applied is None or running.paused:
+        return running, "nothing moves already"
+    applied = apply.pause(outside.sysfs, outside.clock, running.applied, outside.store.record)
+    return replace(running, applied=applied, paused=True), "nothing moves until `tierd resume`"
+
+
+def _resume(outside: Outside, running: Running) -> tuple[Running, str]:
+    if running.applied is None or not running.paused:
+        return running, "it is not paused"
+    applied = apply.resume(outside.sysfs, outside.clock, running.applied, outside.store.record)
+    return replace(running, applied=applied, paused=False), "moving again"
+
+
+def _after_failure(outside: Outside, running: Running, error: TierdError) -> Running:
+    """What runs after a change that failed: as before, or nothing that we can vouch for."""
+    if isinstance(error, apply.Undone):
+        return replace(running, applied=error.applied)
+    if isinstance(error, Conflict | apply.UndoFailed):
+        # The tree is somebody else's, or in a state that nobody chose: start afresh from what is
+        # on disk, which adopts or replaces whatever is there, after a pause.
+        retry = supervise.failed(running.retries.get(WHOLE, Retry()), outside.clock.monotonic())
+        return _retry(replace(running, applied=None, sample=None, before=None), WHOLE, retry)
+    return running
+
+
+CHANGES = {Verb.reload: _reload, Verb.pause: _pause, Verb.resume: _resume}
+
+
+def _troubled(outside: Outside, running: Running, error: TierdError, key: int) -> Running:
+    """Remember what is wrong, and when to try again; what is said already is not said twice."""
+    now_s = outside.clock.monotonic()
+    text = f"{error}. {error.hint}" if error.hint else str(error)
+    retry = supervise.failed(running.retries.get(key, Retry()), now_s)
+    told = running.trouble == text
+    running = _retry(replace(running, trouble=text), key, retry)
+    return running if told else _event(outside, running, "degraded", text)
+
+
+def _retry(running: Running, key: int, retry: Retry) -> Running:
+    return replace(running, retries={**running.retries, key: retry})
+
+
+def _save_counters_if_due(outside: Outside, running: Running, now_s: float) -> Running:
+    if now_s - running.counters_saved_s < COUNTERS_SAVE_S:
+        return running
+    outside.store.save_counters(running.counters)
+    return replace(running, counters_saved_s=now_s)
+
+
+def _event(outside: Outside, running: Running, event: str, text: str) -> Running:
+    said = EventStatus(outside.wall_s(), event, text)
+    outside.log(said)
+    return replace(running, events=remember(running.events, said))

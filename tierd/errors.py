@@ -1,0 +1,52 @@
+"""What can go wrong, classed by who must act; each error carries its exit code and a hint."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every command; scripts and units rely on them."""
+
+    ok = 0
+    failed = 1
+    usage = 2
+    not_running = 3
+    unknown = 4
+    degraded = 5
+    unsupported = 69
+    busy = 75
+    not_permitted = 77
+    config = 78
+
+
+class TierdError(Exception):
+    """A failure that a person can understand: what happened, and what to do about it."""
+
+    exit_code = ExitCode.failed
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ConfigError(TierdError):
+    """The configuration is wrong: whoever wrote it must act."""
+
+    exit_code = ExitCode.config
+
+
+class Unsupported(TierdError):
+    """This machine or kernel lacks what the task needs."""
+
+    exit_code = ExitCode.unsupported
+
+
+class Conflict(TierdError):
+    """Something that is not ours holds what the task needs."""
+
+    exit_code = ExitCode.busy
+
+
+class NotRunning(TierdError):
+    """The daemon is not there to answer."""
+
+    exit_code = ExitCode.not_running

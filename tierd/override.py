@@ -1,0 +1,110 @@
+"""Which tiers a person may set, and what to tell one whose machine shows fewer than two."""
+
+from tierd.errors import ConfigError, Unsupported
+from tierd.topology import Topology
+from tierd.units import format_ids, format_size
+
+Override = tuple[tuple[int, ...], ...]
+
+
+def override_errors(
+    override: Override, with_memory: tuple[int, ...], present: tuple[int, ...]
+) -> tuple[str, ...]:
+    """What is wrong with a `tiers` override on this machine, one sentence each."""
+    errors: list[str] = []
+    if len(override) < 2:
+        errors.append("expected at least two tiers, fastest first, as in [[0], [1]]")
+    seen: set[int] = set()
+    for rank, tier in enumerate(override):
+        if not tier:
+            errors.append(f"tier {rank} is empty, expected the ids of its nodes")
+        for node in tier:
+            error = node_error(node, with_memory, present)
+            if node in seen:
+                errors.append(f"node {node} stands there twice, expected each node once")
+            elif error:
+                errors.append(error)
+            seen.add(node)
+    return tuple(errors)
+
+
+def node_error(node: int, with_memory: tuple[int, ...], present: tuple[int, ...]) -> str:
+    """Why pages cannot be in this node; empty if they can."""
+    if node in with_memory:
+        return ""
+    why = "has no memory online" if node in present else "does not exist"
+    return f"node {node} {why}, expected nodes with memory: {format_ids(with_memory)}"
+
+
+def check_override(
+    override: Override, with_memory: tuple[int, ...], present: tuple[int, ...]
+) -> None:
+    """Refuse an override that this machine cannot have, with every error at once."""
+    errors = override_errors(override, with_memory, present)
+    if errors:
+        shown = str([list(tier) for tier in override])
+        raise ConfigError(
+            f"tiers: {shown}: {'; '.join(errors)}",
+            "/sys/devices/system/node/has_memory lists the nodes with memory; correct `tiers`, or "
+            "remove it to take the kernel's own",
+        )
+
+
+def require_tiers(topology: Topology) -> None:
+    """Refuse a machine on which there is nothing to move, and say what it would take."""
+    if len(topology.tiers) > 1:
+        return
+    if not topology.tiers:
+        seen = "the kernel shows no memory tiers"
+    else:
+        tier = topology.tiers[0]
+        nodes = "node" if len(tier.nodes) == 1 else "nodes"
+        seen = f"all memory is in one tier ({tier.name}: {nodes} {format_ids(tier.nodes)})"
+    raise Unsupported(f"{seen}; moving pages by temperature takes two", _how_to_get_tiers(topology))
+
+
+def _how_to_get_tiers(topology: Topology) -> str:
+    parts = []
+    offline = [node for node in topology.empty_nodes if node.offline_bytes]
+    if offline:
+        shown = ", ".join(f"node {node.id} ({format_size(node.offline_bytes)})" for node in offline)
+        parts.append(
+            f"memory is offline on {shown}: bring it online, with daxctl online-memory or by "
+            "writing to /sys/devices/system/memory/memory*/state"
+        )
+    split = suggest_override(topology)
+    if split is not None:
+        why, tiers = split
+        shown = str([list(tier) for tier in tiers])
+        parts.append(f"{why}: if those are slower, say so in the configuration: tiers: {shown}")
+    elif len(topology.nodes) > 1:
+        parts.append(
+            f"nodes {format_ids(node.id for node in topology.nodes)} do not differ in anything that"
+            " firmware shows; if some are slower, say so in the configuration: tiers: [[fast], "
+            "[slow]]"
+        )
+    elif not offline:
+        parts.append("this machine has memory on one node only; slower memory would be another")
+    return "; ".join(parts)
+
+
+def suggest_override(topology: Topology) -> tuple[str, Override] | None:
+    """Two tiers that the evidence speaks for, and the evidence; None where nothing differs."""
+    latencies = {
+        node.id: node.performance.read_latency_ns if node.performance else None
+        for node in topology.nodes
+    }
+    known = {node: latency for node, latency in latencies.items() if latency is not None}
+    if len(known) == len(latencies) and len(set(known.values())) > 1:
+        fast = tuple(node for node in known if known[node] == min(known.values()))
+        why = "firmware's latencies differ (" + ", ".join(
+            f"node {node}: {latency} ns" for node, latency in known.items()
+        )
+        return f"{why})", (fast, tuple(node for node in known if node not in fast))
+    with_cpus = tuple(node.id for node in topology.nodes if node.cpus)
+    without = tuple(node.id for node in topology.nodes if not node.cpus)
+    if with_cpus and without:
+        nodes = "node" if len(without) == 1 else "nodes"
+        verb = "has" if len(without) == 1 else "have"
+        return f"{nodes} {format_ids(without)} {verb} no CPUs", (with_cpus, without)
+    return None

@@ -1,0 +1,106 @@
+"""A plan: what tierd intends on this machine, why, and the writes that carry it out."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tierd.config import Mode
+from tierd.damon import Kdamond, Metric, Write, Writes, fingerprint
+
+
+class Direction(StrEnum):
+    """Which way pages go; the value leads the id of a scheme."""
+
+    promote = "promote"
+    demote = "demote"
+
+
+class Loop(StrEnum):
+    """Who steers the quotas below their limit."""
+
+    kernel = "kernel"
+    """The kernel's own node goals."""
+    fixed = "fixed"
+    """Nobody: a scheme may always move up to its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class TunerChoice:
+    """Who steers, and why it is this one."""
+
+    loop: Loop
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The share of a node, in 1/10000, at which a scheme stops; known whoever steers."""
+
+    metric: Metric
+    node: int
+    target_bp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One scheme of the plan. `id` is stable: `promote-1-0` moves from node 1 to node 0."""
+
+    id: str
+    direction: Direction
+    source_node: int
+    target_node: int
+    kdamond: int
+    scheme: int
+    """Index within the kdamond's context."""
+    aim: Aim
+    quota_bytes_max: int
+    window_us: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KdamondItem:
+    """One kdamond of the plan and the node that it watches; `id` is `watch-1`."""
+
+    id: str
+    index: int
+    node: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A setting outside of DAMON's tree that is changed while running, and put back after.
+
+    A knob that the machine lacks, or that stands right already, is left alone.
+    """
+
+    id: str
+    path: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole intent; `writes` is what builds it in the kernel, in order."""
+
+    mode: Mode
+    tuner: TunerChoice
+    kdamonds: tuple[Kdamond, ...]
+    watches: tuple[KdamondItem, ...]
+    items: tuple[Item, ...]
+    knobs: tuple[Knob, ...]
+    writes: Writes
+    nodes: tuple[int, ...]
+    """Every node that the plan names; each has memory, or the plan is not valid any more."""
+    degraded: tuple[str, ...] = ()
+    """What this kernel cannot do of it, each with the reason."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that leave the kernel, and the settings around DAMON, alike."""
+        return fingerprint((*self.writes, *(Write(knob.path, knob.value) for knob in self.knobs)))
+
+    def item(self, kdamond: int, scheme: int) -> Item:
+        """The item that a scheme of the kernel belongs to."""
+        return next(i for i in self.items if (i.kdamond, i.scheme) == (kdamond, scheme))

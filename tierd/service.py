@@ -1,0 +1,273 @@
+"""Puts the daemon together for `tierd run`: a machine, files, the socket, signals, words."""
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from tierd import api, configfile, daemon, discovery, observe, planned, rundir, saved
+from tierd import counters as totals
+from tierd.clock import Clock, SystemClock
+from tierd.config import Config, Mode
+from tierd.counters import Counters
+from tierd.daemon import Outside
+from tierd.errors import ExitCode, TierdError
+from tierd.inbox import Event, Inbox, SystemInbox
+from tierd.plan import Direction, Plan
+from tierd.rundir import RunDir
+from tierd.running import Identity, Running, moved_bytes
+from tierd.saved import SavedState
+from tierd.snapshot import SCHEMA, EventStatus, Snapshot, State, document
+from tierd.sysfs import PatientSysfs, RealSysfs, Sysfs
+from tierd.units import format_percent, format_size
+
+BOOT_ID = "proc/sys/kernel/random/boot_id"
+THIS_MACHINE = "this machine"
+
+log = logging.getLogger("tierd")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `tierd run` was asked for."""
+
+    root: Path
+    folder: RunDir
+    config: Path
+    config_required: bool
+    drop_ins: Path | None
+    observe: bool
+    for_s: float | None
+    live: bool
+    """Print a line at each tick, for a person who watches."""
+
+
+class Shown(Protocol):
+    """A machine that can tell more than its kernel: the simulated one."""
+
+    def hot_share_fast(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The machine that the daemon runs on, real or simulated."""
+
+    name: str
+    sysfs: Sysfs
+    clock: Clock
+    boot_id: str
+    inbox_over: Callable[[SystemInbox], Inbox]
+    shown: Shown | None = None
+
+
+def real_stage(root: Path) -> Stage:
+    """This machine."""
+    sysfs = RealSysfs(root)
+    return Stage(THIS_MACHINE, sysfs, SystemClock(), sysfs.read(BOOT_ID), lambda inbox: inbox)
+
+
+class Advancing(Protocol):
+    """A kernel whose time has to be made to pass."""
+
+    def advance(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AdvancingInbox:
+    """Waits in real time and lets as much of the simulated kernel's pass."""
+
+    inner: SystemInbox
+    kernel: Advancing
+
+    def wait(self, seconds: float) -> tuple[Event, ...]:
+        began_s = time.monotonic()
+        events = self.inner.wait(seconds)
+        self.kernel.advance(time.monotonic() - began_s)
+        return events
+
+
+@dataclass(frozen=True, slots=True)
+class FileStore:
+    """The loop's files, in the run and state directories."""
+
+    folder: RunDir
+    boot_id: str
+
+    def record(self, state: SavedState) -> None:
+        rundir.save(self.folder.run / rundir.STATE, saved.to_text(state))
+
+    def saved(self) -> SavedState | None:
+        return load_saved(self.folder)
+
+    def forget(self) -> None:
+        rundir.remove(self.folder.run / rundir.STATE)
+
+    def save_counters(self, counters: Counters) -> None:
+        text = totals.to_text(counters, self.boot_id)
+        rundir.save(self.folder.state / rundir.COUNTERS, text)
+
+    def counters(self) -> Counters:
+        text = rundir.load(self.folder.state / rundir.COUNTERS)
+        found = totals.from_text(text, self.boot_id) if text is not None else Counters()
+        if found is None:
+            log.warning("%s is damaged; totals begin at zero", self.folder.state / rundir.COUNTERS)
+        return found or Counters()
+
+
+def load_saved(folder: RunDir) -> SavedState | None:
+    """What an earlier tierd left to restore, if any."""
+    text = rundir.load(folder.run / rundir.STATE)
+    return None if text is None else saved.from_text(text)
+
+
+@dataclass(slots=True)
+class Published:
+    """The newest snapshot. One assignment replaces it, so readers need no lock."""
+
+    snapshot: Snapshot | None = None
+    plan: Plan | None = None
+
+    def text_at(self, path: str) -> str | None:
+        if path == "/v1/status":
+            if self.snapshot is None:
+                return json.dumps({"schema": SCHEMA, "state": State.starting})
+            return json.dumps(document(self.snapshot))
+        if path == "/v1/plan":
+            if self.plan is None:
+                return json.dumps({"schema": planned.SCHEMA, "writes": []})
+            return json.dumps(planned.as_document(self.plan))
+        return None
+
+
+@dataclass(slots=True)
+class LiveLine:
+    """One line per tick for a person who watches: what moves, and what is free where."""
+
+    shown: Shown | None
+    say: Callable[[str], None]
+    promoted: int = 0
+    demoted: int = 0
+    ticks: int = field(default=0)
+
+    def show(self, snapshot: Snapshot, running: Running) -> None:
+        promoted = moved_bytes(running, Direction.promote)
+        demoted = moved_bytes(running, Direction.demote)
+        free = ", ".join(
+            f"node{node.numa_node} {format_percent(node.free_bytes * 10_000 / node.size_bytes)}"
+            for node in snapshot.nodes
+        )
+        hot = (
+            f"hot set {self.shown.hot_share_fast():4.0%} on the fast tier | " if self.shown else ""
+        )
+        self.say(
+            f"{self.ticks:4d} s | {hot}{snapshot.state} | "
+            f"up {format_size(promoted)} (+{format_size(promoted - self.promoted)}), "
+            f"down {format_size(demoted)} (+{format_size(demoted - self.demoted)}) | free: {free}"
+        )
+        self.promoted, self.demoted = promoted, demoted
+        self.ticks += 1
+
+
+def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
+    """The daemon in the foreground, until a signal, or for a time."""
+    _log_to_stderr()
+    options.folder.make()
+    lock = options.folder.lock()
+    inbox = SystemInbox()
+    try:
+        inbox.catch_signals()
+        config = _read_config(options, stage.sysfs)
+        published = Published()
+        server = api.serve(
+            options.folder.run / rundir.SOCKET, api.Sources(published.text_at, inbox.post)
+        )
+        try:
+            return daemon.run(
+                _outside(options, stage, inbox, published, say), config, options.for_s
+            )
+        finally:
+            server.stop()
+    finally:
+        inbox.close()
+        os.close(lock)
+
+
+def _outside(
+    options: Options,
+    stage: Stage,
+    inbox: SystemInbox,
+    published: Published,
+    say: Callable[[str], None],
+) -> Outside:
+    line = LiveLine(stage.shown, say)
+
+    def publish(snapshot: Snapshot, running: Running) -> None:
+        published.snapshot = snapshot
+        published.plan = running.applied.plan if running.applied else None
+        if options.live:
+            line.show(snapshot, running)
+
+    return Outside(
+        sysfs=PatientSysfs(stage.sysfs, stage.clock),
+        clock=stage.clock,
+        inbox=stage.inbox_over(inbox),
+        store=FileStore(options.folder, stage.boot_id),
+        who=Identity(os.getpid(), time.time(), stage.name),
+        wall_s=time.time,
+        read_config=lambda: _read_config(options, stage.sysfs),
+        publish=publish,
+        log=_log_event,
+        ticks_per_s=os.sysconf("SC_CLK_TCK"),
+    )
+
+
+def _read_config(options: Options, sysfs: Sysfs) -> Config:
+    parsed = configfile.load(
+        options.config,
+        options.drop_ins,
+        required=options.config_required,
+        nodes=discovery.nodes(sysfs),
+    )
+    return replace(parsed.config, mode=Mode.observe) if options.observe else parsed.config
+
+
+def can_run_here(root: Path) -> str | None:
+    """None if tierd could run on this machine; else what it lacks, in words."""
+    sysfs = RealSysfs(root)
+    if os.geteuid() != 0:
+        return "you are not root"
+    try:
+        discovery.discover(sysfs, None)
+        observe.require_migration(observe.probe(sysfs))
+    except TierdError as error:
+        return str(error)
+    return None
+
+
+# What an operator should look at, as syslog priorities that the journal understands.
+WORRYING = {
+    "degraded": logging.WARNING,
+    "kdamond_died": logging.WARNING,
+    "left": logging.WARNING,
+    "reload_failed": logging.ERROR,
+    "pause_failed": logging.ERROR,
+    "resume_failed": logging.ERROR,
+    "restore_failed": logging.ERROR,
+}
+
+
+def _log_event(event: EventStatus) -> None:
+    level = WORRYING.get(event.event, logging.INFO)
+    log.log(level, "%s%s", event.event, f": {event.text}" if event.text else "")
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("tierd: %(message)s"))
+    log.handlers[:] = [handler]
+    log.setLevel(logging.INFO)

@@ -1,0 +1,60 @@
+"""What the firmware of a PC keeps of the RAM that its memory controller decodes.
+
+The virtual machines that this is compared with have SeaBIOS; a kernel reserves the same parts on
+each, so that addresses and memory blocks are alike.
+"""
+
+from tierd.sim.memory import Memory
+from tierd.sim.spec import Range
+
+_PAGE_ZERO = Range(0, 0x1000)
+_LOW_RAM = Range(0x1000, 0x9FC00)
+_BIOS = Range(0x9FC00, 0x10_0000)
+_FOUR_GIB = 2**32
+# ACPI tables, at the end of what lies below 4 GiB.
+_TABLES_BYTES = 0x26000
+
+
+def iomem(memory: Memory) -> list[tuple[Range, str]]:
+    """The entries of /proc/iomem that are about RAM."""
+    parts = sorted(
+        (part for ranges in memory.ranges.values() for part in ranges), key=lambda part: part.start
+    )
+    merged: list[Range] = []
+    for part in parts:
+        if merged and merged[-1].end == part.start:
+            merged[-1] = Range(merged[-1].start, part.end)
+        else:
+            merged.append(part)
+    entries = []
+    for part in merged:
+        start, end = part.start, part.end
+        if start == 0:
+            entries += [(_PAGE_ZERO, "Reserved"), (_LOW_RAM, "System RAM"), (_BIOS, "Reserved")]
+            start = _BIOS.end
+        if end < _FOUR_GIB:
+            end -= _TABLES_BYTES
+        entries.append((Range(start, end), "System RAM"))
+        if end < part.end:
+            entries.append((Range(end, part.end), "Reserved"))
+    return entries
+
+
+def ram_of_modules(memory: Memory, *, whole: bool) -> tuple[int, int]:
+    """What a DAMON module watches of its own accord: damon_find_system_rams_range(), or before
+    that damon_find_biggest_system_ram(), which took a resource's last byte for its end.
+    """
+    parts = [part for part, name in iomem(memory) if name == "System RAM"]
+    if whole:
+        return parts[0].start, parts[-1].end
+    largest = max(parts, key=lambda part: part.end - part.start)
+    return largest.start, largest.end - 1
+
+
+def whole(memory: Memory, part: Range) -> bool:
+    """Whether the kernel has every page of these addresses."""
+    return any(
+        known.start <= part.start and part.end <= known.end
+        for known, name in iomem(memory)
+        if name == "System RAM"
+    )

@@ -1,0 +1,151 @@
+"""Where a machine's nodes lie in physical memory, their zones, and the watermarks of these.
+
+Pure arithmetic after mm/page_alloc.c (__setup_per_zone_wmarks(), calculate_min_free_kbytes(),
+setup_per_zone_lowmem_reserve()) and mm/khugepaged.c (set_recommended_min_free_kbytes()), for
+x86-64 with 4 KiB pages.
+"""
+
+from dataclasses import dataclass, replace
+from math import isqrt
+
+from tierd.sim.machine import Machine
+from tierd.sim.spec import PAGE_BYTES, Range
+
+MIB = 2**20
+GIB = 2**30
+
+# q35 puts all below 4 GiB if it is less than this, else this much minus what devices need.
+_LOW_ALL_BYTES = 2816 * MIB
+_LOW_SPLIT_BYTES = 2 * GIB
+_HIGH_START = 4 * GIB
+
+_ZONES = (("DMA", 0, 16 * MIB), ("DMA32", 16 * MIB, _HIGH_START), ("Normal", _HIGH_START, 2**52))
+# sysctl_lowmem_reserve_ratio of zones that have a higher one above them.
+_RESERVE_RATIO = 256
+
+# What is taken before the page allocator starts, as the virtual machines of tests/vm show: struct
+# pages and a few more on every node, kernel text and initrd on the first, and in the first MiB
+# the firmware's hole and what boots other CPUs.
+_STRUCT_PAGE_BYTES = 64
+_NODE_RESERVED_PAGES = 43
+_BOOT_RESERVED_PAGES = 9_600
+_DMA_ABSENT_PAGES = 98
+_DMA_RESERVED_PAGES = 158
+
+_PAGEBLOCK_PAGES = 512
+_PCP_TYPES = 3  # MIGRATE_PCPTYPES
+_MIN_FREE_KIB = (128, 262_144)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneSpec:
+    """A populated zone of a node; watermarks and reserve in pages."""
+
+    nid: int
+    name: str
+    range: Range
+    present_pages: int
+    managed_pages: int
+    reserve_pages: int = 0
+    min_pages: int = 0
+    low_pages: int = 0
+    high_pages: int = 0
+    promo_pages: int = 0
+
+
+def node_ranges(machine: Machine) -> dict[int, tuple[Range, ...]]:
+    """The physical memory of each node, as the virtual machine monitor lays it out."""
+    total = sum(node.size_mib for node in machine.nodes) * MIB
+    low_end = total if total < _LOW_ALL_BYTES else _LOW_SPLIT_BYTES
+    found: dict[int, tuple[Range, ...]] = {}
+    at = 0
+    for node in machine.nodes:
+        end = at + node.size_mib * MIB
+        parts = [Range(at, min(end, low_end))] if at < low_end else []
+        if end > low_end:
+            shift = _HIGH_START - low_end
+            parts.append(Range(max(at, low_end) + shift, end + shift))
+        found[node.id] = tuple(parts)
+        at = end
+    return found
+
+
+def zone_specs(
+    machine: Machine, *, min_free_kbytes: int | None, watermark_scale_factor: int, thp: bool
+) -> tuple[ZoneSpec, ...]:
+    """Every populated zone with its watermarks; min_free_kbytes None is the kernel's own choice."""
+    zones = _managed(machine)
+    wanted = min_free_kbytes or default_min_free_kbytes(zones, thp=thp)
+    zones = tuple(_with_reserve(zone, zones) for zone in zones)
+    return with_watermarks(zones, wanted, watermark_scale_factor)
+
+
+def default_min_free_kbytes(zones: tuple[ZoneSpec, ...], *, thp: bool) -> int:
+    """The square root rule, and what khugepaged asks for where huge pages are on."""
+    buffer_pages = sum(zone.managed_pages for zone in zones)
+    least, most = _MIN_FREE_KIB
+    plain = max(least, min(most, isqrt(buffer_pages * 4 * 16)))
+    if not thp:
+        return plain
+    recommended = _PAGEBLOCK_PAGES * len(zones) * (2 + _PCP_TYPES * _PCP_TYPES)
+    high = sum(zone.high_pages for zone in with_watermarks(zones, plain, 10))
+    return max(plain, min(recommended, (buffer_pages - high) // 20) * 4)
+
+
+def with_watermarks(
+    zones: tuple[ZoneSpec, ...], min_free_kbytes: int, watermark_scale_factor: int
+) -> tuple[ZoneSpec, ...]:
+    """The zones' share of min_free_kbytes, and the steps above it."""
+    managed = sum(zone.managed_pages for zone in zones)
+    return tuple(
+        _with_watermarks(zone, min_free_kbytes // 4, managed, watermark_scale_factor)
+        for zone in zones
+    )
+
+
+def _with_watermarks(zone: ZoneSpec, pages_min: int, managed: int, scale: int) -> ZoneSpec:
+    least = pages_min * zone.managed_pages // managed
+    step = max(least // 4, zone.managed_pages * scale // 10_000)
+    return replace(
+        zone,
+        min_pages=least,
+        low_pages=least + step,
+        high_pages=least + 2 * step,
+        promo_pages=least + 3 * step,
+    )
+
+
+def _managed(machine: Machine) -> tuple[ZoneSpec, ...]:
+    zones: list[ZoneSpec] = []
+    for nid, ranges in sorted(node_ranges(machine).items()):
+        present = [
+            (name, Range(max(part.start, low), min(part.end, high)))
+            for name, low, high in _ZONES
+            for part in ranges
+            if part.start < high and low < part.end
+        ]
+        reserved = _reserved_pages(sum(part.end - part.start for part in ranges), first=not zones)
+        # What is taken before the allocator starts comes out of the largest zone.
+        largest = max(present, key=lambda item: item[1].end - item[1].start)[1]
+        for name, part in present:
+            pages = (part.end - part.start) // PAGE_BYTES
+            managed = pages - reserved if part == largest else pages
+            if part.start == 0:
+                pages -= _DMA_ABSENT_PAGES
+                managed = pages - _DMA_RESERVED_PAGES
+            zones.append(ZoneSpec(nid, name, part, pages, managed))
+    return tuple(zones)
+
+
+def _reserved_pages(node_bytes: int, *, first: bool) -> int:
+    memmap = node_bytes // PAGE_BYTES * _STRUCT_PAGE_BYTES // PAGE_BYTES
+    return memmap + _NODE_RESERVED_PAGES + (_BOOT_RESERVED_PAGES if first else 0)
+
+
+def _with_reserve(zone: ZoneSpec, zones: tuple[ZoneSpec, ...]) -> ZoneSpec:
+    above = sum(
+        other.managed_pages
+        for other in zones
+        if other.nid == zone.nid and other.range.start >= zone.range.end
+    )
+    return replace(zone, reserve_pages=above // _RESERVE_RATIO)

@@ -1,0 +1,117 @@
+"""One frozen picture of what tierd does; status, metrics and API are renderings of it."""
+
+from collections import deque
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+SCHEMA = "tierd.status/1"
+
+
+class State(StrEnum):
+    """What the daemon is doing; the value is the label of `tierd_state`."""
+
+    starting = "starting"
+    active = "active"
+    observing = "observing"
+    paused = "paused"
+    degraded = "degraded"
+    stopping = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """A node now, in bytes."""
+
+    numa_node: int
+    tier: str
+    size_bytes: int
+    free_bytes: int
+    headroom_target_bytes: int | None
+    """What demotion keeps free here; None on a node that demotes to nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeStatus:
+    """A scheme since the counters began, and its rate over the last refresh."""
+
+    scheme: str
+    action: str
+    source_node: int
+    target_node: int
+    tried_bytes_total: int
+    applied_bytes_total: int
+    quota_exceeded_total: int
+    quota_effective_bytes: int | None
+    quota_bytes_max: int
+    applied_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GoalStatus:
+    """A goal of the kernel's loop, as a share of the node in 1/10000."""
+
+    goal: str
+    current_bp: int
+    target_bp: int
+
+
+@dataclass(frozen=True, slots=True)
+class KdamondStatus:
+    """A kdamond: the kernel thread that watches one node."""
+
+    numa_node: int
+    up: bool
+    pid: int
+    restarts_total: int
+    cpu_seconds_total: float
+
+
+@dataclass(frozen=True, slots=True)
+class EventStatus:
+    """Something that happened, when (seconds since the epoch), and why."""
+
+    at: float
+    event: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a reader may ask; replaced whole at each tick, so readers need no lock."""
+
+    at: float
+    version: str
+    pid: int
+    started_at: float
+    state: State
+    reason: str
+    mode: str
+    tuner: str
+    tuner_reason: str
+    machine: str
+    """`this machine`, or the name of the simulated one."""
+    nodes: tuple[NodeStatus, ...] = ()
+    schemes: tuple[SchemeStatus, ...] = ()
+    goals: tuple[GoalStatus, ...] = ()
+    kdamonds: tuple[KdamondStatus, ...] = ()
+    degraded: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    events: tuple[EventStatus, ...] = ()
+    loop_duration_seconds: float = 0.0
+    refreshed_seconds_ago: float | None = None
+    """How old the kernel's statistics were then; None before the first update."""
+
+
+# `status` shows the last few events; a longer history has its own store.
+EVENTS_KEPT = 50
+
+
+def remember(events: tuple[EventStatus, ...], *new: EventStatus) -> tuple[EventStatus, ...]:
+    """The events with `new` added and the oldest forgotten."""
+    return tuple(deque((*events, *new), maxlen=EVENTS_KEPT))
+
+
+def document(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot as the JSON object that `tierd status --json` promises; additive only."""
+    return {"schema": SCHEMA, **asdict(snapshot)}
