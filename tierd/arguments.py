@@ -13,6 +13,7 @@ exit codes: 0 ok, 1 failed, 2 usage, 3 daemon not running, 4 state unknown, 5 de
 
 EXAMPLES = """\
 examples:
+  tierd doctor                 is everything as tierd needs it? changes nothing
   tierd tiers                  the nodes, and how each got its tier
   tierd plan                   what would be done here, in words
   tierd run --observe --for 2m look, move nothing
@@ -49,6 +50,12 @@ def parser() -> argparse.ArgumentParser:
     _config_options(tiers)
     check = _verb(verbs, "check", "validate a configuration: file:line:col for every error")
     check.add_argument("file", nargs="?", type=Path, help="default: /etc/tierd/tierd.yaml")
+    doctor = _verb(verbs, "doctor", "is everything as tierd needs it? with evidence and fix")
+    doctor.add_argument("--json", action="store_true", help="one JSON object")
+    doctor.add_argument(
+        "--bundle", type=Path, metavar="FILE", help="write a report for a bug tracker (.tar.gz)"
+    )
+    _config_options(doctor)
     status = _verb(verbs, "status", "what the daemon does now, and why")
     status.add_argument("--json", action="store_true", help="one JSON object")
     _verb(verbs, "reload", "have the daemon read its configuration again")

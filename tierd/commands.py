@@ -103,6 +103,26 @@ def check(arguments: argparse.Namespace, say: Say) -> ExitCode:
     return checked.exit_code
 
 
+def doctor(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Every precondition, with evidence and fix; only reads."""
+    from tierd import checkup
+    from tierd import doctor as judge
+
+    folder = run_dir(arguments)
+    found = checkup.look(
+        RealSysfs(arguments.root), SystemClock(), folder, lambda: _config(arguments)
+    )
+    findings = found.findings
+    if arguments.bundle:
+        checkup.write_bundle(found, folder, arguments.bundle)
+        say(f"wrote {arguments.bundle}: read it before you send it")
+    elif arguments.json:
+        _say_json(say, judge.as_document(findings))
+    else:
+        say(judge.as_text(findings))
+    return judge.exit_code(findings)
+
+
 def status(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """The daemon's last snapshot; never makes the kernel work."""
     import time
@@ -172,6 +192,7 @@ COMMANDS = {
     "plan": plan,
     "tiers": tiers,
     "check": check,
+    "doctor": doctor,
     "status": status,
     "restore": restore,
     "reload": ask_loop,

@@ -81,9 +81,7 @@ def neighbours(sysfs: Sysfs) -> Neighbours:
     zone_reclaim_mode = optional(sysfs, ZONE_RECLAIM_MODE)
     return Neighbours(
         kdamonds=kdamonds(sysfs),
-        modules=tuple(
-            found for name in DAMON_MODULES if (found := _module(sysfs, name)) is not None
-        ),
+        modules=modules(sysfs),
         numa_balancing=None if numa_balancing is None else int(numa_balancing),
         demotion_enabled=None
         if demotion_enabled is None
@@ -96,6 +94,11 @@ def kdamonds(sysfs: Sysfs) -> tuple[Kdamond, ...]:
     """Every kdamond of the sysfs interface; none where DAMON is missing."""
     count = optional(sysfs, f"{KDAMONDS}/nr_kdamonds")
     return tuple(_kdamond(sysfs, index) for index in range(int(count or 0)))
+
+
+def modules(sysfs: Sysfs) -> tuple[DamonModule, ...]:
+    """Every DAMON module that is loaded or built in."""
+    return tuple(found for name in DAMON_MODULES if (found := _module(sysfs, name)) is not None)
 
 
 def _kdamond(sysfs: Sysfs, index: int) -> Kdamond:

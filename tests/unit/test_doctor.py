@@ -1,0 +1,377 @@
+"""The doctor: what each check says of which machine, and which cause it names first."""
+
+import json
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import machines
+from tests.fixtures.machines import TextSysfs
+from tierd import bundle, checkup, doctor, facts
+from tierd.clock import SystemClock
+from tierd.config import CgroupClass, CgroupMode, Config
+from tierd.errors import ConfigError, ExitCode
+from tierd.facts import Facts, Hidden
+from tierd.findings import Finding, Verdict
+from tierd.kernel import Kernel
+from tierd.observe import KDAMONDS, MARKS, Capabilities, Feature
+from tierd.processes import Process
+from tierd.rundir import FileError, RunDir
+from tierd.sim import machine
+from tierd.sim.kernel import SimKernel
+from tierd.sysctls import Claim
+from tierd.topology import Performance
+
+ROOT = Path(__file__).parent.parent.parent
+
+DAMON_STAT = "sys/module/damon_stat/parameters/enabled"
+NUMA_BALANCING = "proc/sys/kernel/numa_balancing"
+KDAMOND = f"{KDAMONDS}/0"
+PIDS = tuple(f"proc/{pid}/status" for pid in (1, 77))
+
+FOREIGN: Mapping[str, str] = {
+    f"{KDAMONDS}/nr_kdamonds": "1",
+    f"{KDAMOND}/state": "on",
+    f"{KDAMOND}/pid": "77",
+    f"{KDAMOND}/contexts/nr_contexts": "1",
+    f"{KDAMOND}/contexts/0/operations": "vaddr",
+    f"{KDAMOND}/contexts/0/schemes/nr_schemes": "0",
+}
+
+# A machine on which nothing at all is to be said against tierd.
+GOOD: Mapping[str, str] = {
+    DAMON_STAT: "N",
+    NUMA_BALANCING: "0",
+    "sys/kernel/mm/numa/demotion_enabled": "true",
+    "proc/sys/vm/min_free_kbytes": "2509",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
+    "sys/kernel/mm/lru_gen/enabled": "0x0007",
+    "proc/swaps": "Filename\tType\n/dev/sda2 partition\n",
+    "sys/module/zswap/parameters/enabled": "Y",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A machine that differs from a captured one."""
+
+    machine: str = "two-tier-7.2"
+    files: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    root: bool = True
+    config: Callable[[], Config] = lambda: Config(headroom_bp=1000)
+
+    def facts(self) -> Facts:
+        captured = machines.load(self.machine).sysfs
+        files = {**captured.files, **GOOD, **self.files}
+        hidden = frozenset(p for p in files if any(p.startswith(r) for r in self.refused))
+        kept = {
+            path: text
+            for path, text in files.items()
+            if path not in hidden and not any(path.startswith(gone) for gone in self.without)
+        }
+        sysfs = TextSysfs(kept, captured.folders, hidden)
+        kernel = Kernel.patient(sysfs, SystemClock())
+        return facts.read(kernel, self.config, lambda: None, is_root=self.root)
+
+
+def found(given: Facts, check: str) -> Finding:
+    return next(finding for finding in doctor.examine(given) if finding.check.id == check)
+
+
+def test_a_good_machine() -> None:
+    findings = doctor.examine(Case().facts())
+    assert {f.check.id: f.judged for f in findings if f.verdict is not Verdict.ok} == {}
+    assert doctor.cause(findings) is None
+    assert doctor.exit_code(findings) is ExitCode.ok
+    assert doctor.as_text(findings).startswith("tierd can run here (19 ok)\n")
+
+
+BROKEN = {
+    "one tier": (Case("one-tier-7.2"), "TD006", 69, "all memory is in one tier"),
+    "damon_stat on": (Case(files={DAMON_STAT: "Y"}), "TD010", 0, "damon_stat is on"),
+    "foreign kdamond": (Case(files=FOREIGN), "TD009", 75, "damo watching a program"),
+    "no DAMON": (Case(without=("sys/kernel/mm/damon",)), "TD002", 69, "DAMON has no interface"),
+    "not root": (
+        Case(root=False, refused=(f"{KDAMONDS}/nr_kdamonds", DAMON_STAT)),
+        "TD001",
+        0,
+        "not root",
+    ),
+    "node without memory": (Case("slow-offline-7.2"), "TD005", 69, "all of it offline"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_right_cause_comes_first(name: str) -> None:
+    case, check, code, evidence = BROKEN[name]
+    findings = doctor.examine(case.facts())
+    first = doctor.cause(findings)
+    assert first is not None
+    assert first.check.id == check
+    assert evidence in first.judged.evidence
+    assert first.judged.fix
+    assert doctor.exit_code(findings) == code
+    assert f"first: {check} " in doctor.as_text(findings).splitlines()[0]
+
+
+def bad_config() -> Config:
+    raise ConfigError("tierd.yaml:3:1: unknown key 'hedroom'")
+
+
+WITHOUT_STEERING = Capabilities(
+    frozenset(MARKS) - {Feature.user_input_goal, Feature.effective_bytes}
+)
+WITHOUT_GOALS = Capabilities(frozenset(MARKS) - {Feature.node_goals})
+BIG = 1 << 30
+
+# What is different, the check, its verdict, and a part of what it says.
+VERDICTS: list[tuple[str, Callable[[Facts], Facts], str, Verdict, str]] = [
+    ("no BTF", lambda f: f, "TD002", Verdict.ok, "Linux 7.2"),
+    (
+        "unknown features",
+        lambda f: replace(
+            f, capabilities=Capabilities(frozenset({Feature.sysfs}), frozenset(MARKS))
+        ),
+        "TD002",
+        Verdict.warn,
+        "no type information",
+    ),
+    (
+        "nothing steers",
+        lambda f: replace(f, capabilities=WITHOUT_STEERING),
+        "TD003",
+        Verdict.warn,
+        "user_input_goal (6.9)",
+    ),
+    (
+        "no goals of nodes",
+        lambda f: replace(f, capabilities=WITHOUT_GOALS),
+        "TD003",
+        Verdict.ok,
+        "node_goals (6.16)",
+    ),
+    (
+        "headroom below the watermarks",
+        lambda f: replace(f, config=Config(headroom_bp=1)),
+        "TD008",
+        Verdict.warn,
+        "node 0 keeps",
+    ),
+    (
+        "tiering by hint faults, by sysctl.d",
+        lambda f: replace(
+            f, numa_balancing=3, numa_balancing_claims=(Claim("/etc/sysctl.d/9.conf", "3"),)
+        ),
+        "TD011",
+        Verdict.warn,
+        "is 3, set by /etc/sysctl.d/9.conf",
+    ),
+    (
+        "set by hand in spite of tuned",
+        lambda f: replace(
+            f, numa_balancing=1, numa_balancing_claims=(Claim("the tuned profile oracle", "0"),)
+        ),
+        "TD011",
+        Verdict.warn,
+        "set by hand or a program, though the tuned profile oracle says 0",
+    ),
+    (
+        "no NUMA balancing",
+        lambda f: replace(f, numa_balancing=None),
+        "TD011",
+        Verdict.ok,
+        "has no NUMA balancing",
+    ),
+    (
+        "demotion off",
+        lambda f: replace(f, demotion_enabled="false"),
+        "TD012",
+        Verdict.warn,
+        "demotion_enabled is off",
+    ),
+    ("zone reclaim", lambda f: replace(f, zone_reclaim_mode=1), "TD013", Verdict.warn, "is 1"),
+    ("MGLRU off", lambda f: replace(f, lru_gen="0x0000"), "TD014", Verdict.ok, "is off"),
+    (
+        "numad",
+        lambda f: replace(f, processes=(Process(9, "numad", 1, (0, 1)),)),
+        "TD015",
+        Verdict.warn,
+        "numad (pid 9)",
+    ),
+    (
+        "a cpuset",
+        lambda f: replace(f, processes=(Process(9, "db", BIG, (0,)),)),
+        "TD016",
+        Verdict.warn,
+        "db (pid 9, 1 GiB) to nodes 0 by its cpuset",
+    ),
+    (
+        "a mempolicy",
+        lambda f: replace(f, processes=(Process(9, "db", BIG, (0, 1), BIG // 2),)),
+        "TD016",
+        Verdict.warn,
+        "by mempolicy (512 MiB)",
+    ),
+    (
+        "a small one in a cpuset",
+        lambda f: replace(f, processes=(Process(9, "db", 4096, (0,)),)),
+        "TD016",
+        Verdict.ok,
+        "no large program",
+    ),
+    ("no swap", lambda f: replace(f, swaps="Filename\n"), "TD017", Verdict.ok, "no swap"),
+    ("zswap", lambda f: f, "TD017", Verdict.ok, "zswap"),
+    ("no PSI", lambda f: replace(f, pressure=None), "TD018", Verdict.warn, "psi=1"),
+    (
+        "huge pages always",
+        lambda f: replace(f, thp="[always] madvise never"),
+        "TD019",
+        Verdict.ok,
+        "2 MiB",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "verdict", "text"),
+    [row[1:] for row in VERDICTS],
+    ids=[row[0] for row in VERDICTS],
+)
+def test_verdicts(
+    change: Callable[[Facts], Facts], check: str, verdict: Verdict, text: str
+) -> None:
+    judged = found(change(Case().facts()), check).judged
+    assert judged.verdict is verdict
+    assert text in f"{judged.evidence} {judged.fix}"
+
+
+def test_a_bad_configuration_fails_and_the_rest_is_still_judged() -> None:
+    findings = doctor.examine(Case(config=bad_config).facts())
+    first = doctor.cause(findings)
+    assert first is not None
+    assert (first.check.id, doctor.exit_code(findings)) == ("TD004", ExitCode.config)
+    assert found(Case(config=bad_config).facts(), "TD006").verdict is Verdict.ok
+
+
+def test_another_module_that_holds_damon_is_a_failure() -> None:
+    case = Case(files={"sys/module/damon_reclaim/parameters/enabled": "Y"})
+    assert "damon_reclaim is on" in found(case.facts(), "TD010").judged.evidence
+    assert found(case.facts(), "TD010").verdict is Verdict.fail
+
+
+def test_damon_stat_that_is_to_be_left_alone_is_a_failure() -> None:
+    case = Case(files={DAMON_STAT: "Y"}, config=lambda: Config(manage_damon_stat=False))
+    assert found(case.facts(), "TD010").verdict is Verdict.fail
+
+
+def test_a_slower_tier_that_is_faster_is_noticed() -> None:
+    given = Case().facts()
+    assert not isinstance(given.topology, Hidden)
+    fast, slow = given.topology.nodes
+    swapped = replace(slow, performance=Performance(1, 1, None, None))
+    given = replace(given, topology=replace(given.topology, nodes=(fast, swapped)))
+    judged = found(given, "TD007").judged
+    assert judged.verdict is Verdict.warn
+    assert "has 1 ns against 100 ns" in judged.evidence
+
+
+def test_what_is_hidden_is_skipped_with_the_way_to_see_it() -> None:
+    case = Case(root=False, refused=(KDAMONDS, "sys/module/"))
+    for check in ("TD009", "TD010"):
+        judged = found(case.facts(), check).judged
+        assert (judged.verdict, judged.fix) == (Verdict.skip, "sudo tierd doctor")
+
+
+@pytest.mark.parametrize("series", ["6.12", "6.16", "6.18", "7.2", "7.3"])
+@pytest.mark.parametrize("name", machine.names())
+def test_every_simulated_machine_can_be_examined(series: str, name: str) -> None:
+    kernel = SimKernel(series, machine.load(name), block_pages=512)
+    given = facts.read(Kernel.patient(kernel, SystemClock()), Config, lambda: None, is_root=True)
+    findings = doctor.examine(given)
+    assert (doctor.exit_code(findings) == 0) == (name != "one-tier"), doctor.as_text(findings)
+    assert not [
+        f for f in findings if f.verdict in (Verdict.warn, Verdict.fail) and not f.judged.fix
+    ]
+
+
+def test_ids_are_apart_and_the_page_is_made_from_them() -> None:
+    ids = [check.id for check in doctor.CHECKS]
+    assert len(set(ids)) == len(ids)
+    page = (ROOT / doctor.PAGE).read_text(encoding="utf-8")
+    assert page == doctor.page(), "run tools/write_doctor_docs.py"
+
+
+def test_the_document_points_at_the_page() -> None:
+    document = doctor.as_document(doctor.examine(Case("one-tier-7.2").facts()))
+    assert (document["schema"], document["can_run"]) == ("tierd.doctor/1", False)
+    assert document["cause"] == "TD006"
+    assert document["checks"][0]["page"] == "docs/doctor.md#td001"
+    json.dumps(document)
+
+
+# The report for a bug tracker
+SECRET = Config(cgroups=(CgroupClass("payroll", CgroupMode.exclude, ("/payroll.slice",)),))
+
+
+def packed(tmp_path: Path, case: Case) -> dict[str, str]:
+    captured = machines.load(case.machine).sysfs
+    sysfs = TextSysfs({**captured.files, **GOOD, **case.files}, captured.folders)
+    folder = RunDir(tmp_path / "run", tmp_path / "state")
+    looked = checkup.look(sysfs, SystemClock(), folder, case.config)
+    path = tmp_path / "report.tar.gz"
+    checkup.write_bundle(looked, folder, path)
+    with tarfile.open(path) as archive:
+        archive.extractall(tmp_path / "out", filter="data")
+    return {
+        file.relative_to(tmp_path / "out").as_posix(): file.read_text(errors="replace")
+        for file in (tmp_path / "out").rglob("*")
+        if file.is_file()
+    }
+
+
+def test_the_report_has_no_names_in_it(tmp_path: Path) -> None:
+    status = "Name:\tsecretd\nVmRSS:\t 1048576 kB\nMems_allowed_list:\t0\n"
+    files = {
+        "proc/4711/status": status,
+        "proc/iomem": "00000000-3fffffff : System RAM\n  01000000-01ffffff : Kernel code\n",
+        "proc/swaps": "Filename\n/dev/mapper/secretd-swap partition\n",
+    }
+    case = Case(files=files, config=lambda: SECRET)
+    report = packed(tmp_path, case)
+    assert "program-1" in report["doctor.txt"]
+    everything = "\n".join([*report, *report.values()])
+    assert not [
+        word for word in ("secretd", "payroll", "4711", "Kernel code") if word in everything
+    ]
+    assert report["README.txt"] == bundle.README
+
+
+def test_the_report_holds_the_machine(tmp_path: Path) -> None:
+    report = packed(tmp_path, Case())
+    assert "promote-1-0" in report["plan.txt"]
+    assert "mode: manage" in report["config.yaml"]
+    again = machines.load("two-tier-7.2").sysfs
+    assert (
+        report["machine/sys/devices/system/node/node1/distance"]
+        == again.read("sys/devices/system/node/node1/distance") + "\n"
+    )
+    assert (tmp_path / "out/machine/sys/devices/system/node/node1").is_dir()
+
+
+def test_a_report_of_a_machine_without_a_plan_says_why(tmp_path: Path) -> None:
+    assert (
+        "no plan: all memory is in one tier" in packed(tmp_path, Case("one-tier-7.2"))["plan.txt"]
+    )
+
+
+def test_a_report_replaces_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "there"
+    path.write_text("mine")
+    with pytest.raises(FileError, match="exists already"):
+        bundle.write(path, {}, ())
+    assert path.read_text() == "mine"

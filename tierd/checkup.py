@@ -1,0 +1,82 @@
+"""The verb `tierd doctor`: reads the facts, has them judged, and packs the report."""
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tierd import bundle, client, configtext, doctor, facts, planned, render
+from tierd.bundle import Recorder
+from tierd.clock import Clock
+from tierd.config import Config
+from tierd.errors import TierdError
+from tierd.facts import Facts, Hidden
+from tierd.findings import Finding
+from tierd.kernel import Kernel
+from tierd.rundir import SOCKET, RunDir
+from tierd.service import load_saved
+from tierd.sysfs import Sysfs
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """A machine as it was looked at once."""
+
+    recorder: Recorder
+    kernel: Kernel
+    facts: Facts
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return doctor.examine(self.facts)
+
+
+def look(sysfs: Sysfs, clock: Clock, folder: RunDir, read_config: Callable[[], Config]) -> Checkup:
+    """Read everything that the doctor judges."""
+    recorder = Recorder(sysfs)
+    kernel = Kernel.patient(recorder, clock)
+    found = facts.read(kernel, read_config, lambda: load_saved(folder), is_root=os.geteuid() == 0)
+    return Checkup(recorder, kernel, found)
+
+
+def write_bundle(checkup: Checkup, folder: RunDir, path: Path) -> None:
+    """Pack the report."""
+    config = checkup.facts.config
+    names = bundle.secrets(config, socket.gethostname())
+    findings = doctor.examine(bundle.without_names(checkup.facts))
+    texts = {
+        "README.txt": bundle.README,
+        "doctor.txt": doctor.as_text(findings) + "\n",
+        "doctor.json": json.dumps(doctor.as_document(findings), indent=2) + "\n",
+        "plan.txt": _plan(checkup, config) + "\n",
+    }
+    if not isinstance(checkup.facts.topology, Hidden):
+        texts["tiers.txt"] = render.tiers_text(checkup.facts.topology)
+    if not isinstance(config, Hidden):
+        texts["config.yaml"] = configtext.effective(replace(config, cgroups=()))
+    status = _status(folder)
+    if status is not None:
+        texts["status.json"] = json.dumps(status, indent=2) + "\n"
+    files = {name: bundle.scrubbed(text, names) for name, text in texts.items()}
+    files |= bundle.machine_files(checkup.recorder)
+    bundle.write(path, files, bundle.machine_folders(checkup.recorder))
+
+
+def _plan(checkup: Checkup, config: Config | Hidden) -> str:
+    if isinstance(config, Hidden):
+        return "no plan: the configuration has errors"
+    try:
+        return planned.as_text(planned.make(checkup.kernel.sysfs, config))
+    except TierdError as error:
+        return f"no plan: {error}\n{error.hint}"
+
+
+def _status(folder: RunDir) -> dict[str, Any] | None:
+    """What the daemon says, if there is one that talks to us."""
+    try:
+        return client.get(folder.run / SOCKET, "/v1/status")
+    except TierdError:
+        return None
