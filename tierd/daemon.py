@@ -23,6 +23,7 @@ from tierd import (
     observe,
     policy,
     supervise,
+    tuning,
 )
 from tierd import neighbours as others
 from tierd.apply import Applied, Health
@@ -31,10 +32,12 @@ from tierd.config import Config, OnConflict, OnStop
 from tierd.counters import Counters, Statistics
 from tierd.cputime import CpuTotal
 from tierd.damon import Command
+from tierd.demand import Limits
 from tierd.errors import Conflict, ExitCode, TierdError, Unsupported
 from tierd.inbox import Answer, Event, Inbox, Verb
-from tierd.observe import Capabilities
-from tierd.plan import Plan
+from tierd.observe import Capabilities, Feature
+from tierd.plan import Loop, Plan
+from tierd.reading import limits
 from tierd.running import WHOLE, Identity, Running, picture, reason_of
 from tierd.sample import Sample, sample, watermarks
 from tierd.saved import SavedState
@@ -42,6 +45,7 @@ from tierd.snapshot import EventStatus, Snapshot, remember
 from tierd.supervise import Debounce, Refresh, Retry
 from tierd.sysfs import Sysfs
 from tierd.topology import Topology
+from tierd.tuning import Tuning
 
 # Hotplug comes in bursts (a block each, thousands for a big module): a second of quiet ends a
 # burst, and three seconds do in any case, which keeps the promise of a new plan within five.
@@ -97,7 +101,12 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
                 running = tick(outside, running)
                 # After a suspend or a long wait the missed ticks are gone, not made up for.
                 next_tick_s = max(next_tick_s + running.config.tick_ms / 1000, now_s)
-            until_s = next_tick_s if end_s is None else min(next_tick_s, end_s)
+            running = settle(outside, running)
+            until_s = min(
+                moment
+                for moment in (next_tick_s, end_s, running.tuning.due_s)
+                if moment is not None
+            )
             for event in outside.inbox.wait(until_s - outside.clock.monotonic()):
                 running = handle(outside, running, event)
                 stopping = stopping or event.verb is Verb.stop
@@ -126,9 +135,7 @@ def begin(outside: Outside, config: Config) -> Running:
 
 def make_plan(sysfs: Sysfs, topology: Topology, capabilities: Capabilities, config: Config) -> Plan:
     """The plan for what is there now; `tierd plan` and the daemon make it alike."""
-    floors = {
-        marks.node: marks.high_bytes + marks.reserve_bytes for marks in watermarks(sysfs, topology)
-    }
+    floors = {marks.node: marks.floor_bytes for marks in watermarks(sysfs, topology)}
     found = cgroups.paths(sysfs) if config.cgroups else ()
     return policy.plan(topology, capabilities, config, cgroups=found, free_floors=floors)
 
@@ -145,6 +152,17 @@ def tick(outside: Outside, running: Running) -> Running:
     loop_s = outside.clock.monotonic() - began_s
     outside.publish(picture(running, outside.who, outside.wall_s(), loop_s), running)
     return running
+
+
+def settle(outside: Outside, running: Running) -> Running:
+    """Take back growth that was given for a counted number of windows."""
+    if running.applied is None or not running.tuning.later:
+        return running
+    try:
+        tuned = tuning.settle(outside.sysfs, outside.clock, running.applied, running.tuning)
+        return replace(running, tuning=tuned)
+    except TierdError as error:
+        return _troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
 
 
 def handle(outside: Outside, running: Running, event: Event) -> Running:
@@ -170,6 +188,7 @@ def end(outside: Outside, running: Running) -> ExitCode:
     if saved is None:
         return ExitCode.ok
     if running.config.on_stop is OnStop.keep:
+        _leave(outside, running)
         _event(outside, running, "kept", "on_stop: keep; `tierd restore` undoes it")
         return ExitCode.ok
     try:
@@ -183,6 +202,18 @@ def end(outside: Outside, running: Running) -> ExitCode:
     for line in restored.left:
         _event(outside, running, "left", line)
     return ExitCode.ok
+
+
+def _leave(outside: Outside, running: Running) -> None:
+    """Schemes that go on without us get quotas that do not grow."""
+    if running.applied is None or running.paused:
+        return
+    try:
+        tuning.make_safe(
+            outside.sysfs, outside.clock, running.applied, running.tuning, _limits(running)
+        )
+    except TierdError as error:
+        _event(outside, running, "degraded", f"{error}. {error.hint}")
 
 
 def _start(outside: Outside, running: Running) -> Running:
@@ -208,7 +239,9 @@ def _looked(outside: Outside, running: Running) -> Running:
 
 def _with(running: Running, applied: Applied) -> Running:
     """The memory with another plan in force: old readings are of the old schemes."""
-    return replace(running, applied=applied, before=None, sample=None, refresh=Refresh())
+    return replace(
+        running, applied=applied, before=None, sample=None, refresh=Refresh(), tuning=Tuning()
+    )
 
 
 def _work(outside: Outside, running: Running, now_s: float) -> Running:
@@ -221,8 +254,38 @@ def _work(outside: Outside, running: Running, now_s: float) -> Running:
     applied = running.applied
     if applied is None:
         return running
-    running = _refresh_if_due(outside, running, applied)
-    return _account(outside, running, applied, _sample(outside, running, applied))
+    refreshed = _refresh_if_due(outside, running, applied)
+    fresh = refreshed is not running
+    running = _account(outside, refreshed, applied, _sample(outside, refreshed, applied))
+    return _tuned(outside, running, applied) if fresh else running
+
+
+def _tuned(outside: Outside, running: Running, applied: Applied) -> Running:
+    """Have the tuner look at a fresh sample, and do what it says."""
+    if running.sample is None:
+        return running
+    try:
+        tuned = tuning.follow(
+            outside.sysfs,
+            outside.clock,
+            applied,
+            running.tuning,
+            _limits(running),
+            running.sample,
+        )
+    except TierdError as error:
+        running = _after_failure(outside, replace(running, tuning=Tuning()), error)
+        return _troubled(outside, running, error, WHOLE)
+    return replace(running, tuning=tuned)
+
+
+def _limits(running: Running) -> Limits:
+    assert running.applied is not None
+    return limits(
+        running.applied.plan,
+        running.config.headroom_bp,
+        charges_failures=not running.capabilities.has(Feature.fail_charge),
+    )
 
 
 def _revive(outside: Outside, running: Running, now_s: float) -> Running:
@@ -268,15 +331,25 @@ def _settled(outside: Outside, running: Running) -> Running:
 def _refresh_if_due(outside: Outside, running: Running, applied: Applied) -> Running:
     """Have the kernel update its statistics, as often as that is cheap."""
     began_s = outside.clock.monotonic()
-    if running.paused or not running.refresh.due(began_s):
+    steers = applied.plan.tuner.loop is not Loop.kernel
+    share_max = supervise.STEERING_SHARE_MAX if steers else supervise.REFRESH_SHARE_MAX
+    if running.paused or not running.refresh.due(began_s, share_max):
         return running
     for health in apply.health(outside.sysfs, outside.clock, applied):
         by_kernel = bool(applied.plan.kdamonds[health.index].refresh_ms)
         if health.alive and not by_kernel:
-            for what in (Command.update_stats, Command.update_effective):
+            for what in _updates(running, applied, health.index):
                 apply.command(outside.sysfs, outside.clock, applied, health.index, what)
     done_s = outside.clock.monotonic()
     return replace(running, refresh=Refresh(done_s, done_s - began_s))
+
+
+def _updates(running: Running, applied: Applied, kdamond: int) -> tuple[Command, ...]:
+    """What to ask of a kdamond: not for quotas of which it is known that they stay."""
+    mine = [item.id for item in applied.plan.items if item.kdamond == kdamond]
+    if all(running.tuning.at_rest(name) for name in mine):
+        return (Command.update_stats,)
+    return (Command.update_stats, Command.update_effective)
 
 
 def _sample(outside: Outside, running: Running, applied: Applied) -> Sample:
@@ -297,6 +370,8 @@ def _account(outside: Outside, running: Running, applied: Applied, now: Sample) 
             continue
         for scheme in kdamond.schemes:
             item = applied.plan.item(kdamond.index, scheme.index)
+            if item is None:
+                continue
             said = Statistics(
                 scheme.nr_tried,
                 scheme.sz_tried,
@@ -403,7 +478,8 @@ def _resume(outside: Outside, running: Running) -> tuple[Running, str]:
     if running.applied is None or not running.paused:
         return running, "it is not paused"
     applied = apply.resume(outside.sysfs, outside.clock, running.applied, outside.store.record)
-    return replace(running, applied=applied, paused=False), "moving again"
+    resumed = replace(running, applied=applied, paused=False, tuning=Tuning())
+    return resumed, "moving again"
 
 
 def _after_failure(outside: Outside, running: Running, error: TierdError) -> Running:

@@ -19,8 +19,10 @@ class Loop(StrEnum):
 
     kernel = "kernel"
     """The kernel's own node goals."""
-    fixed = "fixed"
-    """Nobody: a scheme may always move up to its limit."""
+    emulated = "emulated"
+    """The kernel's law, of shares that tierd measures."""
+    demand = "demand"
+    """tierd, by what is hot below and cold above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,30 @@ class Item:
     scheme: int
     """Index within the kdamond's context."""
     aim: Aim
+    rate_max_bytes_per_s: float
     quota_bytes_max: int
+    """Per window; more than the rate where a kernel charges what could not be moved."""
     window_us: int
     reason: str
+
+
+class Sense(StrEnum):
+    """What a `stat` scheme, which moves nothing and has no limit, adds up in each window."""
+
+    all = "all"
+    """Everything: a clock, since each window adds the size of the whole node."""
+    hot = "hot"
+    cold = "cold"
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """One `stat` scheme of the plan."""
+
+    sense: Sense
+    node: int
+    kdamond: int
+    scheme: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +112,7 @@ class Plan:
     kdamonds: tuple[Kdamond, ...]
     watches: tuple[KdamondItem, ...]
     items: tuple[Item, ...]
+    sensors: tuple[Sensor, ...]
     knobs: tuple[Knob, ...]
     writes: Writes
     nodes: tuple[int, ...]
@@ -101,6 +125,7 @@ class Plan:
         """Equal for plans that leave the kernel, and the settings around DAMON, alike."""
         return fingerprint((*self.writes, *(Write(knob.path, knob.value) for knob in self.knobs)))
 
-    def item(self, kdamond: int, scheme: int) -> Item:
-        """The item that a scheme of the kernel belongs to."""
-        return next(i for i in self.items if (i.kdamond, i.scheme) == (kdamond, scheme))
+    def item(self, kdamond: int, scheme: int) -> Item | None:
+        """The item that a scheme of the kernel belongs to; None for a sensor."""
+        wanted = (kdamond, scheme)
+        return next((item for item in self.items if (item.kdamond, item.scheme) == wanted), None)

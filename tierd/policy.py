@@ -10,7 +10,8 @@ Rules of this file:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tierd.config import Config, Mode, Tuner
+from tierd import tuners
+from tierd.config import Config, Mode
 from tierd.damon import (
     PAGE_BYTES,
     UINT_MAX,
@@ -21,8 +22,6 @@ from tierd.damon import (
     FailCharge,
     Filter,
     FilterType,
-    Goal,
-    GoalTuner,
     Intervals,
     IntervalsGoal,
     Kdamond,
@@ -35,7 +34,18 @@ from tierd.damon import (
 )
 from tierd.errors import Unsupported
 from tierd.observe import MARKS, Capabilities, Feature, because, require_migration
-from tierd.plan import Aim, Direction, Item, KdamondItem, Knob, Loop, Plan, TunerChoice
+from tierd.plan import (
+    Aim,
+    Direction,
+    Item,
+    KdamondItem,
+    Knob,
+    Loop,
+    Plan,
+    Sense,
+    Sensor,
+    TunerChoice,
+)
 from tierd.ranges import merge
 from tierd.safety import check
 from tierd.scope import Scope, scope
@@ -47,6 +57,24 @@ from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate,
 # defaults are where it starts, and where it stays without the interval goal.
 UPDATE_US = 60_000_000
 INTERVALS_GOAL_AGGRS = 3
+
+# The demand tuner's window: a quota at most doubles in each, and from rest to a rate it takes ten.
+DEMAND_WINDOW_US = 100_000
+
+# How long the demand tuner lets DAMON go without a look: what becomes hot is then seen within an
+# aggregation of a second, where the cover letter's 10 s would take minutes, and an idle machine is
+# looked at a tenth as often as a busy one.
+DEMAND_SAMPLE_US_MAX = 20_000
+
+# What passes by once is no demand: an age is in aggregations, of 0.1 s to 1 s, and is zero again
+# when the accesses of a region change. Much longer for cold than for hot, so that what is neither
+# stays where it is.
+DEMAND_HOT_AGE = 0
+DEMAND_COLD_AGE = 3
+
+# Where a kernel charges what it could not move, the limit per window is this much higher, so that
+# the rate can still be reached; tierd lowers the quota by what it sees fail.
+TRIED_PER_MOVED_MAX = 4
 
 # DAMON's default bounds, and ten times these where a region would else be hundreds of megabytes
 # (what HMSDK settled on for large nodes).
@@ -81,7 +109,10 @@ class _Sources:
     def window_us(self) -> int:
         # The 6.12 series ranks regions by counts in progress, so a window is whole aggregations.
         aggr_us = self.intervals.aggr_us
-        wanted_us = -(-self.config.window_ms * 1000 // aggr_us) * aggr_us
+        asked_us = self.config.window_ms * 1000
+        if self.tuner.loop is Loop.demand:
+            asked_us = min(asked_us, DEMAND_WINDOW_US)
+        wanted_us = -(-asked_us // aggr_us) * aggr_us
         goal = self.intervals.goal
         if goal is None:
             return wanted_us
@@ -106,12 +137,12 @@ def plan(
     node: a goal below that would never be reached.
     """
     require_migration(capabilities)
-    tuner = _tuner(capabilities, config)
+    tuner = tuners.choose(capabilities, config)
     sources = _Sources(
         topology,
         capabilities,
         config,
-        _intervals(capabilities, config),
+        _intervals(capabilities, config, tuner.loop),
         scope(config.cgroups, cgroups, capabilities),
         tuner,
         free_floors or {},
@@ -125,9 +156,19 @@ def plan(
         )
     items: list[Item] = []
     kdamonds: list[Kdamond] = []
+    sensors: list[Sensor] = []
     for index, targets in enumerate(pairs):
-        schemes = tuple(_scheme(sources, target) for target in targets)
-        items += (_item(sources, t, index, i, schemes[i]) for i, t in enumerate(targets))
+        senses = _senses(sources, targets)
+        # First, so that they see regions before a scheme that moves pages resets their age.
+        schemes = (
+            *(_sensing(sources, sense) for sense in senses),
+            *(_scheme(sources, target) for target in targets),
+        )
+        sensors += (Sensor(s, targets[0].source.id, index, i) for i, s in enumerate(senses))
+        items += (
+            _item(sources, target, index, i, schemes[i])
+            for i, target in enumerate(targets, len(senses))
+        )
         kdamonds.append(_kdamond(sources, targets[0].source, schemes))
     nodes = frozenset(node.id for node in topology.nodes)
     check(kdamonds, nodes, capabilities)
@@ -142,6 +183,7 @@ def plan(
             for index, targets in enumerate(pairs)
         ),
         items=tuple(items),
+        sensors=tuple(sensors),
         knobs=tuple(_knobs(config)),
         writes=writes(kdamonds, capabilities),
         nodes=tuple(sorted({n for item in items for n in (item.source_node, item.target_node)})),
@@ -172,35 +214,18 @@ def _targets(topology: Topology, node: Node) -> tuple[_Target, ...]:
     )
 
 
-def _tuner(capabilities: Capabilities, config: Config) -> TunerChoice:
-    if config.tuner in (Tuner.emulated, Tuner.demand):
-        raise Unsupported(f"this version has no tuner {config.tuner!r}", "use `tuner: auto`")
-    asked = "as configured" if config.tuner is Tuner.kernel else "the best there is here"
-    if not capabilities.has(Feature.node_goals):
-        return TunerChoice(
-            Loop.fixed, "quotas are fixed: every scheme may use its whole rate at any time"
-        )
-    if _goal_tuner(capabilities) is GoalTuner.consist:
-        return TunerChoice(Loop.kernel, f"the kernel's node goals, slowly (consist); {asked}")
-    return TunerChoice(Loop.kernel, f"the kernel's node goals, at once (temporal); {asked}")
-
-
-def _goal_tuner(capabilities: Capabilities) -> GoalTuner:
-    # `temporal` answers a goal reached with a quota of 0. damos_quota_is_full() knows that 0 as
-    # nothing, where earlier code takes it for no limit; fail_charge came after that.
-    known = capabilities.has(Feature.goal_tuner) and capabilities.has(Feature.fail_charge)
-    return GoalTuner.temporal if known else GoalTuner.consist
-
-
-def _intervals(capabilities: Capabilities, config: Config) -> Intervals:
+def _intervals(capabilities: Capabilities, config: Config, loop: Loop) -> Intervals:
     # Ages count aggregations. Tuned, one of these is 100 ms or 200 s, so that an age in time can
     # only be kept where intervals are fixed.
     tuned = capabilities.has(Feature.intervals_goal) and _wants_tuning(config)
+    longest_us = config.sample_us_max
+    if loop is Loop.demand:
+        longest_us = max(config.sample_us, min(longest_us, DEMAND_SAMPLE_US_MAX))
     goal = IntervalsGoal(
         access_bp=config.access_bp,
         aggrs=INTERVALS_GOAL_AGGRS,
         min_sample_us=config.sample_us,
-        max_sample_us=config.sample_us_max,
+        max_sample_us=longest_us,
     )
     return Intervals(config.sample_us, config.aggr_us, UPDATE_US, goal if tuned else None)
 
@@ -230,53 +255,107 @@ def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdam
         ranges=ranges,
         schemes=schemes,
     )
-    # Until 7.3 all kdamonds share one refresh timer, and some starve: there tierd asks.
-    each = sources.capabilities.has(Feature.refresh_each)
+    # Until 7.3 all kdamonds share one refresh timer, and some starve: there tierd asks. Who steers
+    # asks too: statistics that are as old as a timer happens to make them are no reading.
+    each = sources.capabilities.has(Feature.refresh_each) and sources.tuner.loop is Loop.kernel
     return Kdamond(context, refresh_ms=sources.config.tick_ms if each else 0)
 
 
-def _scheme(sources: _Sources, way: _Target) -> Scheme:
-    config, intervals = sources.config, sources.intervals
-    samples = intervals.samples
-    if way.direction is Direction.promote:
-        # At least one: a region that nobody was seen to touch is not hot at any threshold.
-        least = max(1, -(-samples * config.hot_accesses_min_bp // BP_MAX))
-        accesses, age_ms = Span(least, UINT_MAX), config.hot_age_ms_min
-        action = Action.migrate_hot
-    else:
-        accesses, age_ms = Span(0, 0), config.cold_age_ms_min
-        action = Action.migrate_cold
-    age = 0 if intervals.goal else -(-age_ms * 1000 // intervals.aggr_us)
-    aim = _aim(sources, way)
-    goal = Goal(aim.metric, aim.target_bp, nid=aim.node)
-    by_kernel = sources.tuner.loop is Loop.kernel
+def _senses(sources: _Sources, targets: tuple[_Target, ...]) -> tuple[Sense, ...]:
+    """What is sensed on a node: hot memory that could go up, cold memory that could go down."""
+    if sources.tuner.loop is not Loop.demand:
+        return ()
+    directions = {way.direction for way in targets}
+    by_direction = ((Direction.promote, Sense.hot), (Direction.demote, Sense.cold))
+    return (Sense.all, *(sense for direction, sense in by_direction if direction in directions))
+
+
+def _sensing(sources: _Sources, sense: Sense) -> Scheme:
+    """A scheme that only counts: of action `stat`, and therefore without a quota."""
+    patterns = {
+        Sense.all: AccessPattern(Span(0, ULONG_MAX), Span(0, UINT_MAX), Span(0, UINT_MAX)),
+        Sense.hot: _pattern(sources, Direction.promote),
+        Sense.cold: _pattern(sources, Direction.demote),
+    }
     return Scheme(
-        action=Action.stat if config.mode is Mode.observe else action,
-        target_nid=way.target.id,
-        pattern=AccessPattern(Span(PAGE_BYTES, ULONG_MAX), accesses, Span(age, UINT_MAX)),
+        action=Action.stat,
+        # It moves nothing, but a number that is no node's is not given to any kernel.
+        target_nid=sources.topology.nodes[0].id,
+        pattern=patterns[sense],
         apply_interval_us=sources.window_us,
-        quota=Quota(
-            bytes_max=_quota_bytes(sources, way),
-            goals=(goal,) if by_kernel else (),
-            goal_tuner=_goal_tuner(sources.capabilities) if by_kernel else GoalTuner.consist,
-            fail_charge=FAIL_CHARGE if sources.capabilities.has(Feature.fail_charge) else None,
-        ),
-        filters=_filters(sources.scope, way.direction),
+        quota=Quota(bytes_max=0),
     )
 
 
+def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
+    config, intervals = sources.config, sources.intervals
+    if direction is Direction.promote:
+        # At least one: a region that nobody was seen to touch is not hot at any threshold.
+        least = max(1, -(-intervals.samples * config.hot_accesses_min_bp // BP_MAX))
+        accesses, age_ms, age = Span(least, UINT_MAX), config.hot_age_ms_min, DEMAND_HOT_AGE
+    else:
+        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, DEMAND_COLD_AGE
+    if sources.tuner.loop is not Loop.demand:
+        age = 0
+    if age_ms:
+        age = -(-age_ms * 1000 // intervals.aggr_us)
+    return AccessPattern(Span(PAGE_BYTES, ULONG_MAX), accesses, Span(age, UINT_MAX))
+
+
+def _scheme(sources: _Sources, way: _Target) -> Scheme:
+    config, loop = sources.config, sources.tuner.loop
+    promotes = way.direction is Direction.promote
+    action = Action.migrate_hot if promotes else Action.migrate_cold
+    return Scheme(
+        action=Action.stat if config.mode is Mode.observe else action,
+        target_nid=way.target.id,
+        pattern=_pattern(sources, way.direction),
+        apply_interval_us=sources.window_us,
+        quota=Quota(
+            bytes_max=_quota_bytes(sources, way),
+            goals=(tuners.goal(loop, _aim(sources, way)),),
+            goal_tuner=tuners.goal_tuner(sources.capabilities, loop),
+            fail_charge=FAIL_CHARGE if sources.capabilities.has(Feature.fail_charge) else None,
+        ),
+        filters=_filters(sources, way.direction),
+    )
+
+
+def _rate(sources: _Sources, way: _Target) -> float:
+    return sources.config.rate_max_bytes_per_s / way.share
+
+
 def _quota_bytes(sources: _Sources, way: _Target) -> int:
-    per_window = sources.config.rate_max_bytes_per_s * sources.window_us // 10**6
+    per_window = int(_rate(sources, way) * sources.window_us) // 10**6
+    if sources.tuner.loop is Loop.demand and not sources.capabilities.has(Feature.fail_charge):
+        per_window *= TRIED_PER_MOVED_MAX
     # Never 0, which the kernel takes for no limit.
-    return max(1, per_window // way.share)
+    return max(1, per_window)
 
 
-def _filters(limits: Scope, direction: Direction) -> tuple[Filter, ...]:
+def _filters(sources: _Sources, direction: Direction) -> tuple[Filter, ...]:
     """Only pages that agree with their region: young ones go up, others go down.
 
     The first filter that decides ends the walk, so what allows stands after what checks the age.
     """
-    return (*limits.before, _young(direction), *limits.after)
+    limits = sources.scope
+    if _asks_age(sources, direction):
+        return (*limits.before, _young(direction), *limits.after)
+    return (*limits.before, *limits.after)
+
+
+def _asks_age(sources: _Sources, direction: Direction) -> bool:
+    """Whether each page is looked at once more.
+
+    A page that nobody has looked at since it was filled still bears the mark of that, and fails
+    once. Where failures are charged, the first round over a node of cold memory would use up a
+    quota for as long as it takes to move all of it; DEMAND_COLD_AGE stands in there.
+    """
+    return (
+        direction is Direction.promote
+        or sources.tuner.loop is not Loop.demand
+        or sources.capabilities.has(Feature.fail_charge)
+    )
 
 
 def _young(direction: Direction) -> Filter:
@@ -316,13 +395,14 @@ def _item(sources: _Sources, way: _Target, kdamond: int, scheme: int, built: Sch
         kdamond=kdamond,
         scheme=scheme,
         aim=_aim(sources, way),
+        rate_max_bytes_per_s=_rate(sources, way),
         quota_bytes_max=built.quota.bytes_max,
         window_us=built.apply_interval_us,
-        reason=_reason(sources, way, built),
+        reason=_reason(sources, way),
     )
 
 
-def _reason(sources: _Sources, way: _Target, built: Scheme) -> str:
+def _reason(sources: _Sources, way: _Target) -> str:
     config, source, target = sources.config, way.source.id, way.target.id
     aim = _aim(sources, way)
     if way.direction is Direction.promote:
@@ -332,11 +412,9 @@ def _reason(sources: _Sources, way: _Target, built: Scheme) -> str:
         what = "what nobody accesses"
         where, stop = f"down to node {target}, nearest of the next slower tier", "free"
     verb = "count" if config.mode is Mode.observe else "move"
-    rate = format_rate(built.quota.bytes_max * 10**6 / built.apply_interval_us)
+    rate = format_rate(_rate(sources, way))
     shared = f" (one of {way.share} equally near)" if way.share > 1 else ""
     until = f" until node {aim.node} is {format_percent(aim.target_bp)} {stop}"
-    if sources.tuner.loop is Loop.fixed:
-        until = ""
     return f"{verb} {what} on node {source} {where}{shared}, at most {rate}{until}"
 
 

@@ -23,6 +23,7 @@ from tierd.snapshot import (
 )
 from tierd.supervise import Debounce, Refresh, Retry
 from tierd.topology import Topology
+from tierd.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Running:
     restarts: Mapping[int, int] = field(default_factory=dict)
     cpu: Mapping[int, CpuTotal] = field(default_factory=dict)
     refresh: Refresh = field(default_factory=Refresh)
+    tuning: Tuning = field(default_factory=Tuning)
     hotplug: Debounce = field(default_factory=Debounce)
     rescan_s: float = 0.0
     counters_saved_s: float = 0.0
@@ -113,16 +115,22 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
 
 def _node(running: Running, node: NodeSample) -> NodeStatus:
     tier = running.topology.tier_of(node.node)
+    seen = running.tuning.reading
+    sensed = seen.nodes.get(node.node) if seen else None
     return NodeStatus(
         numa_node=node.node,
         tier=tier.name if tier else "",
         size_bytes=node.total_bytes,
         free_bytes=node.free_bytes,
         headroom_target_bytes=_headroom_bytes(running, node),
+        hot_bytes=sensed.hot_bytes if sensed else None,
+        cold_bytes=sensed.cold_bytes if sensed else None,
     )
 
 
 def _headroom_bytes(running: Running, node: NodeSample) -> int | None:
+    if node.node in running.tuning.headroom_bytes:
+        return running.tuning.headroom_bytes[node.node]
     for item in running.applied.plan.items if running.applied else ():
         if item.aim.metric is Metric.node_mem_free_bp and item.aim.node == node.node:
             return node.total_bytes * item.aim.target_bp // 10_000
@@ -143,6 +151,8 @@ def _scheme(running: Running, item: Item) -> SchemeStatus:
         quota_effective_bytes=now.effective_bytes if now else None,
         quota_bytes_max=item.quota_bytes_max,
         applied_bytes_per_s=_rate(running, item),
+        wanted_bytes_per_s=running.tuning.wanted_bytes_per_s.get(item.id),
+        reason=running.tuning.reasons.get(item.id, item.reason),
     )
 
 

@@ -41,6 +41,11 @@ class Watermarks:
     reserve_bytes: int
     """Kept free in the lower zones whatever happens: pages of programs never get these."""
 
+    @property
+    def floor_bytes(self) -> int:
+        """What the kernel keeps free by itself: a goal below this is never reached."""
+        return self.high_bytes + self.reserve_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSample:

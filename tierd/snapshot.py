@@ -29,6 +29,10 @@ class NodeStatus:
     free_bytes: int
     headroom_target_bytes: int | None
     """What demotion keeps free here; None on a node that demotes to nowhere."""
+    hot_bytes: int | None = None
+    """Hot memory that could go to a faster node; None where nobody senses it."""
+    cold_bytes: int | None = None
+    """Memory that nobody accesses and that could go to a slower node, free memory included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,10 @@ class SchemeStatus:
     quota_effective_bytes: int | None
     quota_bytes_max: int
     applied_bytes_per_s: float
+    wanted_bytes_per_s: float | None = None
+    """What the tuner asks for now; None where the kernel decides."""
+    reason: str = ""
+    """Why it moves as much as it does, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,10 @@ HEALTHY_S = 600.0
 # loop spends at most a tenth of its time in updates.
 REFRESH_SHARE_MAX = 0.1
 
+# A tuner needs them at every tick, and lets nobody sample that slowly. On 6.12 each command takes
+# 100 ms of waiting, so that four of them still fit into a tick of a second.
+STEERING_SHARE_MAX = 0.7
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -50,8 +54,8 @@ class Refresh:
     at_s: float = float("-inf")
     cost_s: float = 0.0
 
-    def due(self, now_s: float) -> bool:
-        return now_s - self.at_s >= self.cost_s / REFRESH_SHARE_MAX
+    def due(self, now_s: float, share_max: float = REFRESH_SHARE_MAX) -> bool:
+        return now_s - self.at_s >= self.cost_s / share_max
 
 
 @dataclass(frozen=True, slots=True)

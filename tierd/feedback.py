@@ -1,0 +1,84 @@
+"""One round of the loop around the kernel: from what is seen to the inputs of its quota goals.
+
+Rules of this file:
+1. Pure: `step(memory, reading, limits) -> (memory, adjustment)`; time comes in as seconds gone by.
+2. Whoever steers, it is through one `user_input` goal per scheme and `commit_schemes_quota_goals`,
+   which every kernel from 6.8 on has and which touches nothing else.
+3. Every number that goes out has its reason in words beside it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tierd import demand, throttle
+from tierd.damon import Metric
+from tierd.demand import Limits, Memory, NodeReading, Reading, Want, Way
+from tierd.plan import Aim, Loop
+from tierd.throttle import Input
+from tierd.units import BP_MAX, format_percent
+
+__all__ = ["Adjustment", "Limits", "Memory", "Reading", "Way", "safe", "step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """Per scheme the input of its goal, and what it is for."""
+
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    wants: Mapping[str, Want] = field(default_factory=dict)
+    headroom_bytes: Mapping[int, int] = field(default_factory=dict)
+    resting: frozenset[str] = frozenset()
+    """Schemes whose quota is parked and stays so: it need not be read again."""
+
+
+def step(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Adjustment]:
+    """The next inputs, and what to remember."""
+    match limits.loop:
+        case Loop.kernel:
+            return memory, Adjustment()
+        case Loop.emulated:
+            return memory, _emulated(reading, limits)
+        case Loop.demand:
+            memory, decision = demand.decide(memory, reading, limits)
+            inputs = {way.id: _input(reading, way, decision.wants[way.id]) for way in limits.ways}
+            resting = frozenset(name for name, one in inputs.items() if one == throttle.KEEP)
+            return memory, Adjustment(inputs, decision.wants, decision.headroom_bytes, resting)
+
+
+def safe(limits: Limits) -> Mapping[str, Input]:
+    """Inputs to begin with, and to leave behind: no quota grows by them."""
+    match limits.loop:
+        case Loop.kernel:
+            return {}
+        case Loop.emulated:
+            # On its target: as it is until somebody measures again.
+            return {way.id: Input(way.aim.target_bp, way.aim.target_bp) for way in limits.ways}
+        case Loop.demand:
+            return {way.id: throttle.FADE for way in limits.ways}
+
+
+def _emulated(reading: Reading, limits: Limits) -> Adjustment:
+    """The kernel's own law: its goal is measured here, and the rest is the same code in the kernel.
+
+    damos_quota_score() makes input / target of a user_input goal just as of a node's share, so the
+    integer arithmetic after that is the kernel's own.
+    """
+    inputs, wants = {}, {}
+    for way in limits.ways:
+        current = current_bp(reading.nodes[way.aim.node], way.aim)
+        inputs[way.id] = Input(current, current)
+        name = "used" if way.aim.metric is Metric.node_mem_used_bp else "free"
+        shares = f"{format_percent(current)} {name}, aims at {format_percent(way.aim.target_bp)}"
+        wants[way.id] = Want(0, f"node {way.aim.node} is {shares}")
+    return Adjustment(inputs, wants)
+
+
+def current_bp(node: NodeReading, aim: Aim) -> int:
+    """What the kernel would measure (damos_get_node_mem_bp())."""
+    free = node.free_bytes
+    measured = free if aim.metric is Metric.node_mem_free_bp else node.total_bytes - free
+    return measured * BP_MAX // node.total_bytes
+
+
+def _input(reading: Reading, way: Way, want: Want) -> Input:
+    return throttle.throttle(reading.ways[way.id].quota_bytes, want.quota_bytes)
