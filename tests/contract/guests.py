@@ -33,7 +33,7 @@ def workload() -> Path:
 
 def _build(into: Path) -> None:
     program = str(into / "workload")
-    apt.run(["gcc", "-O2", "-static", "-o", program, str(WORKLOAD_SOURCE)])
+    apt.run(["gcc", "-O2", "-static", "-o", program, str(WORKLOAD_SOURCE), "-lm"])
 
 
 def observe(series: str, only: str = "*", times: int = 1) -> Seen:

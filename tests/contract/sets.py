@@ -49,20 +49,20 @@ class WorkloadSets:
     _process: "subprocess.Popen[str] | None" = field(default=None, init=False)
 
     def place(self, name: str, nid: int, size_bytes: int, *, only: bool = False) -> None:
-        self._ask(f"alloc {name} {nid} {size_bytes}{' bind' if only else ''}")
+        self.ask(f"alloc {name} {nid} {size_bytes}{' bind' if only else ''}")
 
     def cache(self, name: str, nid: int, size_bytes: int) -> None:
-        self._ask(f"alloc {name} {nid} {size_bytes} file={self.folder / name}")
+        self.ask(f"alloc {name} {nid} {size_bytes} file={self.folder / name}")
 
     def heat(self, name: str, rate_hz: float = HOT_HZ) -> None:
-        self._ask(f"hot {name} {rate_hz}" if rate_hz else f"cold {name}")
+        self.ask(f"hot {name} {rate_hz}" if rate_hz else f"cold {name}")
 
     def where(self, name: str) -> Mapping[int, int]:
-        counts = dict(word.split(":") for word in self._ask(f"where {name}").split())
+        counts = dict(word.split(":") for word in self.ask(f"where {name}").split())
         return {int(nid): int(pages) for nid, pages in counts.items() if nid != "absent"}
 
     def free(self, name: str) -> None:
-        self._ask(f"free {name}")
+        self.ask(f"free {name}")
 
     def close(self) -> None:
         if self._process is None:
@@ -73,7 +73,7 @@ class WorkloadSets:
         stdout.close()
         self._process = None
 
-    def _ask(self, line: str) -> str:
+    def ask(self, line: str) -> str:
         if self._process is None:
             self._process = subprocess.Popen(
                 [self.program],

@@ -16,7 +16,7 @@ FIRST = (
     (f"alloc a 0 {BYTES}", f"ok 0:{PAGES}"),
     (f"alloc b 1 {BYTES}", f"ok 1:{PAGES}"),
     (f"alloc only 1 {BYTES} bind", f"ok 1:{PAGES}"),
-    (f"alloc cache 1 {BYTES} file=/var/tmp/cache", f"ok 1:{PAGES}"),
+    (f"alloc cache 1 {BYTES} timed file=/var/tmp/cache", f"ok 1:{PAGES}"),
     ("passes a", "ok 0"),
     ("where b", f"ok 1:{PAGES}"),
     ("where b 4096 8192", "ok 1:2"),
@@ -27,6 +27,14 @@ FIRST = (
     ("where b 1 4096", "error not a part of b, in whole pages: 1 +4096"),
     (f"where b 4096 {BYTES}", f"error not a part of b, in whole pages: 4096 +{BYTES}"),
     ("hot a fast", "error not a rate: fast"),
+    ("hot a 1 twice", "error what is twice?"),
+    ("hot b 1 every=0", "error every= how many pages?"),
+    ("track 0", "ok"),
+    ("moves 0", "ok 0 0 0"),
+    (f"move b 0 {100 * BYTES}", "ok"),
+    ("hot cache 0 zipf", "ok"),
+    ("hot cache 10 uniform every=4", "ok"),
+    ("hits cache 16", f"ok 1:{PAGES // 4 // 16}"),
     ("hot nobody", "error no set nobody"),
     ("dance a", "error what is dance?"),
     ("dance", "error dance of what?"),
@@ -35,6 +43,9 @@ FIRST = (
     ("flush 2000", "ok"),
 )
 THEN = (
+    ("where b", f"ok 0:{PAGES}"),
+    ("moves 0", f"ok {PAGES} 0 0"),
+    ("hits a 64", f"ok 0:{PAGES // 64}"),
     ("cold a", "ok"),
     ("check a", f"ok {PAGES}"),
     ("check b", f"ok {PAGES}"),
@@ -45,6 +56,7 @@ THEN = (
     ("where only", f"ok 1:{PAGES}"),
 )
 PASSES = ("passes a", "passes b", "passes only")
+LATENCY = ("latency cache", "latency a", "latency only")
 
 SCRIPT = "(cat /job/first; sleep 2; cat /job/then) | /job/workload; echo status $?"
 
@@ -58,7 +70,7 @@ def test_every_line_is_answered_by_one() -> None:
         {
             "workload": workload().read_bytes(),
             "first": _text(*first),
-            "then": _text(*PASSES, *then),
+            "then": _text(*PASSES, *LATENCY, *then),
         },
     ).results[0]
     ready, *answers = result.stdout.splitlines()
@@ -67,7 +79,15 @@ def test_every_line_is_answered_by_one() -> None:
     passes = answers[len(FIRST) : len(FIRST) + len(PASSES)]
     hot, part, never = (int(answer.removeprefix("ok ")) for answer in passes)
     assert part > hot > 0 == never, "two pages take fewer turns than all of a set"
-    end = answers[len(FIRST) + len(PASSES) :]
+    timed = answers[len(FIRST) + len(PASSES) :][: len(LATENCY)]
+    faults, requests, none = (
+        [int(word) for word in answer.removeprefix("ok ").split()] for answer in timed
+    )
+    assert none == [0, 0, 0, 0]
+    for count, p50_ns, p99_ns, _ in (faults, requests):
+        assert count >= PAGES
+        assert 0 < p50_ns <= p99_ns
+    end = answers[len(FIRST) + len(PASSES) + len(LATENCY) :]
     assert end == [*(answer for _, answer in THEN), "status 0"], "no file is left behind"
 
 

@@ -1,0 +1,123 @@
+"""Ranks ways of placing memory against each other: `python -m bench run`, `python -m bench report`.
+
+A run fills in what is missing of the matrix of kernels, phases and configurations, a boot after
+the other, and may be ended and begun again at any time. A report reads what there is.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import cells, configuration, figures, machines, phase
+from bench.configuration import Configuration
+from bench.errors import BenchError
+from bench.phase import Phase
+from tierd.units import parse_rate
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Every missing cell that was asked for; configurations take turns, trial by trial."""
+    failed = 0
+    kernels = (os.uname().release,) if arguments.here else arguments.kernels
+    for trial in range(1, arguments.times + 1):
+        for series in kernels:
+            for timeline in phase.timelines(arguments.phases):
+                for chosen in arguments.configurations:
+                    failed += not measured(arguments, series, chosen, timeline, trial)
+    return 1 if failed else 0
+
+
+def measured(
+    arguments: argparse.Namespace,
+    series: str,
+    chosen: Configuration,
+    timeline: tuple[Phase, ...],
+    trial: int,
+) -> bool:
+    """Whether the cells of this boot are there now, or make no sense."""
+    known = "7.3" if arguments.here else series
+    wanted = tuple(one for one in timeline if configuration.runs(chosen, known, one.name))
+    if not wanted or not (
+        arguments.again or cells.missing(arguments.data, series, chosen.name, wanted, trial)
+    ):
+        return True
+    print(f"{series} {chosen.name} {'+'.join(one.name for one in wanted)} {trial}", flush=True)
+    try:
+        told = (
+            machines.here(chosen.name, wanted, arguments.cap)
+            if arguments.here
+            else machines.in_guest(series, chosen.name, wanted, arguments.cap)
+        )
+    except BenchError as error:
+        print(f"  not measured: {error}", file=sys.stderr, flush=True)
+        return False
+    for cell in cells.split(told, series, chosen.name, trial, machines.made()):
+        cells.save(arguments.data, cell)
+        print(f"  {cell.key.phase}: {line(figures.figures(cell.seen))}", flush=True)
+    return True
+
+
+def line(found: figures.Figures) -> str:
+    """A cell in short, for whoever waits for it."""
+
+    def seconds(value: float | None) -> str:
+        return "never" if value is None else f"{value:.1f} s"
+
+    excess = "-" if found.excess is None else f"{found.excess:.2f}"
+    return (
+        f"50 % after {seconds(found.t50_s)}, 95 % after {seconds(found.t95_s)}, "
+        f"at the end {found.residency_end:.1%}; promoted {found.promoted_bytes >> 20} MiB, "
+        f"demoted {found.demoted_bytes >> 20} MiB, moved {found.moved_bytes >> 20} MiB, "
+        f"excess {excess}; p99 {found.p99_us:.0f} us"
+    )
+
+
+def listed(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """A reader of lists with commas, of these names or `all`."""
+
+    def read(text: str) -> tuple[str, ...]:
+        asked = known if text == "all" else tuple(text.split(","))
+        unknown = [name for name in asked if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(
+                f"{', '.join(unknown)}: expected {', '.join(known)}, or all"
+            )
+        return asked
+
+    return read
+
+
+def configurations(text: str) -> tuple[Configuration, ...]:
+    names = listed(tuple(configuration.BY_NAME))(text)
+    return tuple(configuration.BY_NAME[name] for name in names)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    verbs = parser.add_subparsers(required=True, metavar="run|report")
+    running = verbs.add_parser("run", help="measure what is missing")
+    running.add_argument("--kernels", type=listed(configuration.SERIES), default=("6.12", "7.2"))
+    running.add_argument(
+        "--phases", type=listed(tuple(phase.BY_NAME)), default=("static", "shift", "idle")
+    )
+    running.add_argument("--configurations", type=configurations, default=configurations("all"))
+    running.add_argument("--times", type=int, default=1, help="trials of each")
+    running.add_argument(
+        "--cap", type=parse_rate, default=configuration.CAP_BYTES_PER_S, help="such as 20MB/s"
+    )
+    running.add_argument("--again", action="store_true", help="measure also what is there")
+    running.add_argument(
+        "--here", action="store_true",
+        help="on this machine, as root: its kernel's settings are changed for as long",
+    )  # fmt: skip
+    running.add_argument("--data", type=Path, default=cells.FOLDER, metavar="DIR")
+    running.set_defaults(verb=run)
+    arguments = parser.parse_args()
+    code: int = arguments.verb(arguments)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Starts and ends a configuration on the machine that this runs on."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import probe
+from bench.configuration import Configuration, Kind, cover_letter, hmsdk, tierd_config
+from bench.errors import BenchError
+from bench.place import Place
+
+NUMA_BALANCING = Path("/proc/sys/kernel/numa_balancing")
+DEMOTION_ENABLED = Path("/sys/kernel/mm/numa/demotion_enabled")
+DAMON_STAT = Path("/sys/module/damon_stat/parameters/enabled")
+
+DAMO = (sys.executable, "-c", "from damo.damo import main; main()")
+TIERD = (sys.executable, "-m", "tierd", "run", "--config")
+
+# Emulated, Python takes seconds to start; a machine with other work to do takes several times that.
+PATIENCE_S = 60.0
+POLL_S = 0.1
+
+# Statistics are renewed so often. It may take a kdamond as long as its sampling interval.
+ASK_S = 2.0
+
+
+@dataclass(slots=True)
+class Contender:
+    """A configuration on this machine; `folder` is for its files."""
+
+    configuration: Configuration
+    place: Place
+    folder: Path
+    cap: int
+    daemon: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+    _asking: threading.Event = field(default_factory=threading.Event, init=False)
+
+    @property
+    def oracle(self) -> bool:
+        return self.configuration.kind is Kind.oracle
+
+    def start(self, meanwhile: Callable[[], None]) -> None:
+        """Returns when it is in force: when its first kdamond runs, or the switch is set."""
+        match self.configuration.kind:
+            case Kind.numab:
+                DEMOTION_ENABLED.write_text("1")
+                NUMA_BALANCING.write_text("2")
+            case Kind.damo:
+                self._damo()
+                self._wait(meanwhile)
+            case Kind.tierd:
+                self._tierd()
+                self._wait(meanwhile)
+            case Kind.nobody | Kind.oracle:
+                meanwhile()
+
+    def kill(self) -> None:
+        assert self.daemon is not None
+        self.daemon.kill()
+        self.daemon.wait()
+        self.daemon = None
+
+    def again(self) -> None:
+        """Start the daemon that was killed; it finds its kdamonds."""
+        self._tierd()
+
+    def stop(self) -> None:
+        if self.daemon is not None:
+            self.daemon.terminate()
+            self.daemon.wait(PATIENCE_S)
+            self.daemon = None
+        self._asking.set()
+        if self.configuration.kind is Kind.damo:
+            for state in probe.KDAMONDS.glob("*/state"):
+                _put(state, "off")
+            _put(probe.KDAMONDS / "nr_kdamonds", "0")
+
+    def pids(self) -> tuple[int, ...]:
+        """Of the daemon, if it has one."""
+        return () if self.daemon is None else (self.daemon.pid,)
+
+    def log(self) -> str:
+        return probe.text(self._log) or ""
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "contender.log"
+
+    def _tierd(self) -> None:
+        config = self.folder / "tierd.yaml"
+        config.write_text(tierd_config(self.configuration, self.cap))
+        with self._log.open("ab") as log:
+            self.daemon = subprocess.Popen([*TIERD, str(config)], stdout=log, stderr=log)
+
+    def _damo(self) -> None:
+        fast, slow = self.place.fast, self.place.slow
+        arguments: tuple[str, ...] = cover_letter(self.cap, fast, slow)
+        if self.configuration.name == "hmsdk":
+            policy = self.folder / "hmsdk.json"
+            policy.write_text(json.dumps(hmsdk(fast, slow, self.place.ranges)))
+            arguments = ("start", str(policy))
+        path = os.pathsep.join((os.environ.get("PYTHONPATH", ""), "/opt/damo"))
+        environment = {"HOME": "/root", **os.environ, "PYTHONPATH": path}
+        with self._log.open("ab") as log:
+            done = subprocess.run([*DAMO, *arguments], env=environment, stdin=subprocess.DEVNULL,
+                                  stdout=log, stderr=log, check=False)  # fmt: skip
+        if done.returncode:
+            raise BenchError(f"damo ended with {done.returncode}:\n{self.log()}")
+        self._asking.clear()
+        threading.Thread(target=self._ask, daemon=True).start()
+
+    def _ask(self) -> None:
+        """Have damo's kdamonds renew their statistics, as tierd does for its own."""
+        while not self._asking.wait(ASK_S):
+            for state in sorted(probe.KDAMONDS.glob("*/state")):
+                for command in ("update_schemes_stats", "update_schemes_effective_quotas"):
+                    # Busy, or about to end: then the next time.
+                    with suppress(OSError):
+                        state.write_text(command)
+
+    def _wait(self, meanwhile: Callable[[], None]) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while not probe.pids():
+            if self.daemon is not None and self.daemon.poll() is not None:
+                raise BenchError(f"tierd ended with {self.daemon.returncode}:\n{self.log()}")
+            if time.monotonic() > end_s:
+                raise BenchError(f"no kdamond runs after {PATIENCE_S:g} s:\n{self.log()}")
+            meanwhile()
+            time.sleep(POLL_S)
+
+
+def quiet() -> None:
+    """Nobody else moves or watches pages, until a configuration says so."""
+    NUMA_BALANCING.write_text("0")
+    DEMOTION_ENABLED.write_text("0")
+    if DAMON_STAT.exists():
+        DAMON_STAT.write_text("N")
+
+
+def _put(path: Path, value: str) -> None:
+    """Write to a file of DAMON's, which may be busy for a moment."""
+    end_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            path.write_text(value)
+            return
+        except OSError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(POLL_S)

@@ -1,0 +1,75 @@
+"""What the workload does, and for how long: each phase asks one question of a configuration.
+
+N is the size of the fast node. The hot set is 3/16 of it, which is 96 MiB of 512.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+HOT_SHARE = 3 / 16
+# The share of the accesses to the hot set that must reach the fast node to count as arrived.
+ARRIVED = 0.95
+
+
+class Scene(StrEnum):
+    """How memory is laid out before a configuration starts."""
+
+    full = "the fast node full of cold memory, the hot set on the slow node"
+    half = "the fast node half full of cold memory, the hot set on the slow node"
+    inside = "the hot set on the fast node, which cold memory fills up"
+    drift = "the fast node full of cold memory, a set with a hot part that moves on the slow node"
+    huge = "the fast node full of cold memory, a set of huge pages on the slow node"
+    big = "one set of 1.5 N that begins on the fast node"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """`bound_s` ends it in any case, `settle_s` after the hot set has arrived if that is sooner."""
+
+    name: str
+    title: str
+    scene: Scene
+    bound_s: float
+    settle_s: float | None = None
+    repeats: int = 1
+    chained: bool = False
+    """Whether it goes on where the phase before it has ended, in the same boot."""
+
+
+PHASES = (
+    Phase("static", "a hot set on the slow node, the fast node full", Scene.full, 60, 40),
+    Phase("shift", "another set becomes hot, three times", Scene.full, 45, 8, 3, chained=True),
+    Phase("idle", "nothing is touched any more", Scene.full, 30, chained=True),
+    Phase("drift", "the hot part moves on by 1 % of itself a second", Scene.drift, 75),
+    Phase("big-uniform", "1.5 N hot, all pages alike", Scene.big, 90),
+    Phase("big-zipf", "1.5 N hot, by zipf 0.99", Scene.big, 90),
+    Phase("scan", "2 N are touched once each, at 100 MB/s, beside the hot set", Scene.inside, 40),
+    Phase("burst", "0.1 N are allocated at once, three times", Scene.inside, 45),
+    Phase("thp", "huge pages, of which each eighth small page is hot", Scene.huge, 60, 15),
+    Phase("restart", "static, but tierd is killed amid the exchange and started again",
+          Scene.full, 60, 15),
+    Phase("half-empty", "the fast node has room for all", Scene.half, 60, 15),
+)  # fmt: skip
+
+BY_NAME = {phase.name: phase for phase in PHASES}
+
+
+def timelines(names: tuple[str, ...]) -> tuple[tuple[Phase, ...], ...]:
+    """The boots that these phases need, each as the phases that run in it one after the other."""
+    boots: list[tuple[Phase, ...]] = []
+    chain: tuple[Phase, ...] = ()
+    for phase in PHASES:
+        chain = (*chain, phase) if phase.chained else (phase,)
+        if phase.name not in names:
+            continue
+        if boots and boots[-1] == chain[: len(boots[-1])]:
+            boots.pop()
+        boots.append(chain)
+    return tuple(boots)
+
+
+def trials(phase: Phase) -> tuple[str, ...]:
+    """The names that the repeats of a phase have in what is kept: shift-1, shift-2, shift-3."""
+    if phase.repeats == 1:
+        return (phase.name,)
+    return tuple(f"{phase.name}-{number}" for number in range(1, phase.repeats + 1))

@@ -1,0 +1,98 @@
+"""The figures of a benchmark's cell, from series small enough to see what they should be."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import figures
+from bench.figures import PAGE
+
+HOT_PAGES = 1000
+
+
+def seen(**changed: Any) -> dict[str, Any]:
+    """A hot set arrives evenly within ten seconds, page for page, and stays for thirty."""
+    times = [float(second) for second in range(41)]
+    arrived = [min(second / 10, 1.0) for second in times]
+    pages = [int(share * HOT_PAGES) for share in arrived]
+    series = {
+        "t": times,
+        "hit": arrived,
+        "free_kib": [2000 - int(second) for second in times],
+        "moved": [2 * count for count in pages],
+        "up": pages,
+        "down": pages,
+        "numab": [0] * len(times),
+        "reclaimed": [0] * len(times),
+    }
+    cell = {
+        "first": True,
+        "series": series,
+        "facts": {"start": [[-1.0, 0], [0.0, 0]]},
+        "hot_bytes": HOT_PAGES * PAGE,
+        "latency": {"requests": 5, "p50_ns": 1000, "p99_ns": 2000, "max_ns": 3000},
+        "stalls": 0,
+        "direct": 0,
+        "kdamond_cpu_s": 4.0,
+        "daemon_cpu_s": 0.4,
+        **changed,
+    }
+    cell["series"] = {**series, **changed.get("series", {})}
+    return cell
+
+
+def test_a_clean_exchange() -> None:
+    found = figures.figures(seen())
+    assert found.t50_s == pytest.approx(5.0)
+    assert found.t95_s == pytest.approx(9.5)
+    assert found.residency_end == 1.0
+    assert found.promoted_bytes == found.demoted_bytes == HOT_PAGES * PAGE
+    assert found.promoted_per_hot_byte == found.excess == 1.0
+    assert found.steady_bytes_per_min == 0.0
+    assert found.futile == 0.0
+    assert found.first_second_bytes == pytest.approx(200 * PAGE)
+    assert found.free_min_kib == 1960
+    assert found.kdamond_cpu == pytest.approx(0.1)
+
+
+def test_what_never_arrives_has_no_time_and_no_excess() -> None:
+    found = figures.figures(seen(series={"hit": [0.0] * 41, "up": [0] * 41, "down": [0] * 41}))
+    assert (found.t50_s, found.t95_s, found.excess, found.steady_bytes_per_min) == (None,) * 4
+    assert found.residency_mean == 0.0
+    assert found.futile == 1.0, "2000 pages were moved, and none came or went"
+    assert found.slowdown_modelled > 1.22
+
+
+def test_what_moves_after_all_has_landed_is_steady() -> None:
+    moved = [0.0] * 20 + [float(10 * (second - 19)) for second in range(20, 41)]
+    found = figures.figures(seen(series={"moved": moved}))
+    assert found.steady_bytes_per_min == pytest.approx(600 * PAGE, rel=0.05)
+
+
+def test_only_a_phase_that_began_something_has_a_first_second() -> None:
+    assert figures.figures(seen(first=False)).first_second_bytes is None
+    started = {"start": [[-2.0, 0], [-1.0, 0], [0.0, 5000]]}
+    assert figures.figures(seen(facts=started)).first_second_bytes == 5000 * PAGE
+
+
+def test_a_set_that_is_there_from_the_beginning_asks_for_no_exchange() -> None:
+    found = figures.figures(seen(series={"hit": [0.99] * 41}))
+    assert found.t95_s == 0.0
+    assert found.excess is None
+    assert found.promoted_per_hot_byte is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=50), st.floats(0.01, 1))
+def test_it_is_reached_between_the_first_sample_that_has_it_and_the_one_before(
+    values: list[float], share: float
+) -> None:
+    times = [float(index) for index in range(len(values))]
+    when = figures.reached(times, values, share)
+    first = next((index for index, value in enumerate(values) if value >= share), None)
+    if first is None:
+        assert when is None
+    else:
+        assert when is not None
+        assert max(0, first - 1) <= when <= first
