@@ -7,6 +7,10 @@ BIN := $(VENV)/bin
 KERNEL ?= 7.2
 TOPOLOGY ?= two-tier
 
+# The matrix of `make bench`.
+BENCH_KERNELS ?= 6.12,6.18,7.2
+BENCH_TIMES ?= 3
+
 .PHONY: run bench check test lint format vm
 
 $(VENV)/ready: pyproject.toml
@@ -35,8 +39,11 @@ test:
 	$(MAKE) lint
 	$(BIN)/pytest -q
 
-# What tierd itself costs.
+# Fill in what is missing of the benchmark's matrix (hours; it may be ended and begun again at any
+# time), its page, and what tierd itself costs.
 bench: $(VENV)/ready
+	$(BIN)/python -m bench run --kernels $(BENCH_KERNELS) --phases all --times $(BENCH_TIMES)
+	$(BIN)/python -m bench report
 	$(BIN)/python -m bench.cost
 
 # A root shell in a virtual machine: make vm KERNEL=6.12 TOPOLOGY=three-tier

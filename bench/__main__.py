@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import cells, configuration, figures, machines, phase
+from bench import cells, configuration, figures, machines, phase, report
 from bench.configuration import Configuration
 from bench.errors import BenchError
 from bench.phase import Phase
@@ -27,6 +27,16 @@ def run(arguments: argparse.Namespace) -> int:
                 for chosen in arguments.configurations:
                     failed += not measured(arguments, series, chosen, timeline, trial)
     return 1 if failed else 0
+
+
+def write_report(arguments: argparse.Namespace) -> int:
+    found = cells.load(arguments.data)
+    if not found:
+        print(f"nothing has been measured yet: {arguments.data} has no cells", file=sys.stderr)
+        return 1
+    report.write(found, arguments.data.parent)
+    print(f"{arguments.data.parent / 'README.md'}: {len(found)} cells")
+    return 0
 
 
 def measured(
@@ -114,6 +124,9 @@ def main() -> int:
     )  # fmt: skip
     running.add_argument("--data", type=Path, default=cells.FOLDER, metavar="DIR")
     running.set_defaults(verb=run)
+    reporting = verbs.add_parser("report", help="write tables and plots of what there is")
+    reporting.add_argument("--data", type=Path, default=cells.FOLDER, metavar="DIR")
+    reporting.set_defaults(verb=write_report)
     arguments = parser.parse_args()
     code: int = arguments.verb(arguments)
     return code

@@ -4,8 +4,9 @@ A page counts as promoted or demoted when the workload has seen it arrive: count
 and of configurations are claims. A second in which nothing happened is a second like any other.
 """
 
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from bench.phase import ARRIVED
@@ -23,6 +24,8 @@ LANDED_S = 10.0
 STEADY_S_MIN = 10.0
 # Fewer pages than these are chance: compaction, or the kernel's own.
 MOVED_PAGES_MIN = 256
+# How often the set of one N is touched in the phase "scan".
+SCANS = 2
 # big-*: it may look around for this long.
 LOOK_AROUND_S = 60.0
 
@@ -35,6 +38,7 @@ class Figures:
     t95_s: float | None
     residency_end: float
     residency_mean: float
+    residency_drop: float
     promoted_bytes: int
     demoted_bytes: int
     moved_bytes: int
@@ -52,6 +56,8 @@ class Figures:
     kdamond_cpu: float
     daemon_cpu: float
     slowdown_modelled: float
+    scanned_share: float | None
+    fault_p99_ratio: float | None
 
 
 def figures(seen: Mapping[str, Any]) -> Figures:
@@ -70,6 +76,7 @@ def figures(seen: Mapping[str, Any]) -> Figures:
         t95_s=t95,
         residency_end=hits[-1],
         residency_mean=residency,
+        residency_drop=hits[0] - min(hits),
         promoted_bytes=up * PAGE,
         demoted_bytes=down * PAGE,
         moved_bytes=total * PAGE,
@@ -87,11 +94,11 @@ def figures(seen: Mapping[str, Any]) -> Figures:
         kdamond_cpu=seen["kdamond_cpu_s"] / seconds,
         daemon_cpu=seen["daemon_cpu_s"] / seconds,
         slowdown_modelled=slowdown(residency, total * PAGE / seconds),
+        scanned_share=seen["scanned_up"] * PAGE / (SCANS * seen["fast_bytes"])
+        if "scanned_up" in seen
+        else None,
+        fault_p99_ratio=fault_ratio(seen),
     )
-
-
-def names() -> tuple[str, ...]:
-    return tuple(field.name for field in fields(Figures))
 
 
 def reached(times: Sequence[float], values: Sequence[float], share: float) -> float | None:
@@ -157,6 +164,17 @@ def first_second(seen: Mapping[str, Any]) -> int | None:
         default=0,
     )
     return int(max(0, most)) * PAGE
+
+
+def fault_ratio(seen: Mapping[str, Any]) -> float | None:
+    """The median of the bursts' 99th percentiles, over that of bursts while there was room."""
+    if not seen.get("bursts"):
+        return None
+    full, roomy = (
+        statistics.median(burst["p99_ns"] for burst in bursts)
+        for bursts in (seen["bursts"], seen["facts"]["unloaded"])
+    )
+    return float(full / roomy)
 
 
 def slowdown(residency: float, bytes_per_s: float) -> float:

@@ -37,18 +37,18 @@ class Phase:
 
 
 PHASES = (
-    Phase("static", "a hot set on the slow node, the fast node full", Scene.full, 60, 40),
-    Phase("shift", "another set becomes hot, three times", Scene.full, 45, 8, 3, chained=True),
-    Phase("idle", "nothing is touched any more", Scene.full, 30, chained=True),
-    Phase("drift", "the hot part moves on by 1 % of itself a second", Scene.drift, 75),
-    Phase("big-uniform", "1.5 N hot, all pages alike", Scene.big, 90),
-    Phase("big-zipf", "1.5 N hot, by zipf 0.99", Scene.big, 90),
+    Phase("static", "a hot set on the slow node, the fast node full", Scene.full, 45, 30),
+    Phase("shift", "another set becomes hot, three times", Scene.full, 30, 5, 3, chained=True),
+    Phase("idle", "nothing is touched any more", Scene.full, 20, chained=True),
+    Phase("drift", "the hot part moves on by 1 % of itself a second", Scene.drift, 60),
+    Phase("big-uniform", "1.5 N hot, all pages alike", Scene.big, 80),
+    Phase("big-zipf", "1.5 N hot, by zipf 0.99", Scene.big, 80),
     Phase("scan", "2 N are touched once each, at 100 MB/s, beside the hot set", Scene.inside, 40),
     Phase("burst", "0.1 N are allocated at once, three times", Scene.inside, 45),
-    Phase("thp", "huge pages, of which each eighth small page is hot", Scene.huge, 60, 15),
+    Phase("thp", "huge pages, of which each eighth small page is hot", Scene.huge, 45, 10),
     Phase("restart", "static, but tierd is killed amid the exchange and started again",
-          Scene.full, 60, 15),
-    Phase("half-empty", "the fast node has room for all", Scene.half, 60, 15),
+          Scene.full, 45, 10),
+    Phase("half-empty", "the fast node has room for all", Scene.half, 45, 10),
 )  # fmt: skip
 
 BY_NAME = {phase.name: phase for phase in PHASES}

@@ -96,3 +96,15 @@ def test_it_is_reached_between_the_first_sample_that_has_it_and_the_one_before(
     else:
         assert when is not None
         assert max(0, first - 1) <= when <= first
+
+
+def test_a_burst_is_compared_with_bursts_into_room() -> None:
+    roomy = [{"p99_ns": value} for value in (90, 100, 900)]
+    full = [{"p99_ns": value} for value in (50, 300, 301)]
+    found = figures.figures(seen(bursts=full, facts={"start": [[0.0, 0]], "unloaded": roomy}))
+    assert found.fault_p99_ratio == 3.0
+
+
+def test_what_was_scanned_is_two_nodes() -> None:
+    found = figures.figures(seen(scanned_up=20, fast_bytes=1000 * PAGE))
+    assert found.scanned_share == pytest.approx(0.01)

@@ -1,0 +1,257 @@
+"""The page of the benchmark: tables, bars and plots of all cells. Pure but for `write`."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bench import phase, plot, ranking
+from bench.cells import FOLDER, Cell
+from bench.configuration import CONFIGURATIONS, SERIES
+from bench.figures import PAGE, Figures
+from bench.plot import Line, Mark
+from bench.ranking import MIB, Groups, Scale, median, seconds, worst
+
+TIMELINE = ("static", *ranking.SHIFTS, "idle")
+COLOUR = {one.name: number for number, one in enumerate(CONFIGURATIONS)}
+
+INTRODUCTION = """# Benchmarks
+
+How soon does hot memory get to the fast node, what is moved for it, and what does it cost? Each way
+of placing memory runs the same phases in a virtual machine with two tiers; a program that knows its
+own pages says where they are. How it is done, and how to do it elsewhere, is in
+[bench/README.md](../../bench/README.md). This page is made from the files in `data/` by `python -m
+bench report`; each of them is one trial, with its series.
+
+**What can be read from it**: which configuration brings the hot set up, how long it takes, how many
+bytes it moves, stalls, processor time. **What cannot**: speed gained. All nodes of a virtual
+machine are equally fast, so "slowdown" is a model (1 + 0.22 x the share of accesses that reach the
+slow node + bytes moved a second / 10 GB/s), and is called so.
+"""
+
+COLUMNS = """\
+- *50 %*, *95 %*: seconds until that share of the hot accesses reaches the fast node: the median,
+  and the worst in brackets. "never" is never within the phase's bound. Time begins when the first
+  kdamond runs (or the switch is set).
+- *per hot byte*: bytes that came to the fast node, per byte of the hot set that was not there.
+  *excess*: all bytes that came and left, over twice those.
+- *moved*: what the kernel counts as migrated. *futile*: the share of that which arrived on no other
+  node.
+- *steady*: moved per minute from 10 s after the hot set has arrived.
+- *p99*: of requests of the workload that touch 64 pages each. *stalls*: allocation stalls and
+  demotions in the allocating task. *kdamonds*, *daemon*: of one processor, emulated.
+"""
+
+HEADS = ("kernel", "configuration", "n", "50 %", "95 %", "at the end", "per hot byte", "excess",
+         "moved MiB", "futile", "steady MiB/min", "p99 us", "stalls", "kdamonds", "daemon",
+         "slowdown, modelled")  # fmt: skip
+
+
+def write(cells: Sequence[Cell], folder: Path = FOLDER.parent) -> None:
+    """README.md and the plots that it shows; plots that nothing shows any more are removed."""
+    plots = dict(pictures(cells))
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for name, picture in plots.items():
+        (folder / name).write_text(picture)
+    (folder / "README.md").write_text(page(cells, tuple(plots)))
+
+
+def page(cells: Sequence[Cell], plots: Iterable[str]) -> str:
+    """The whole text."""
+    groups = ranking.grouped(cells)
+    shown = tuple(plots)
+    parts = [
+        INTRODUCTION,
+        *_made(cells),
+        *bar_lines(groups, _scale(cells)),
+        "## Figures\n",
+        COLUMNS,
+    ]
+    for one in phase.PHASES:
+        rows = phase_rows(groups, one)
+        if not rows:
+            continue
+        parts.append(f"### {one.name}: {one.title}\n")
+        parts += [f"{one.scene.value.capitalize()}.\n", *_table([HEADS, *rows])]
+        parts += [f"![{name}]({name})" for name in shown if name.split("-on-")[0] == one.name]
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _scale(cells: Sequence[Cell]) -> Scale:
+    seen = cells[0].seen
+    return Scale(seen["cap"], seen["fast_bytes"])
+
+
+def _made(cells: Sequence[Cell]) -> list[str]:
+    """What made it: machines, kernels, days, the cap."""
+    scale = _scale(cells)
+    releases = sorted({cell.seen["release"] for cell in cells})
+    hosts = sorted({cell.seen["made"]["host"] for cell in cells})
+    days = sorted({cell.seen["made"]["date"] for cell in cells})
+    titles = [f"- `{one.name}`: {one.title}" for one in CONFIGURATIONS
+              if any(cell.key.configuration == one.name for cell in cells)]  # fmt: skip
+    return [
+        f"Kernels: {', '.join(releases)}. Host: {'; '.join(hosts)}, emulating two processors; a "
+        f"fast node of {scale.fast_bytes / MIB:.0f} MiB, a cap of {scale.cap / 1e6:.0f} MB/s. "
+        f"Measured {' to '.join(dict.fromkeys((days[0], days[-1])))}. {len(cells)} cells.\n",
+        *titles,
+        "",
+    ]
+
+
+def bar_lines(groups: Groups, scale: Scale) -> list[str]:
+    """The bars as a table; n is how many trials the median is of."""
+    rows: list[tuple[str, ...]] = [("bar", "kernel", "found", "n", "")]
+    for bar in ranking.bars(groups, scale):
+        if not bar.verdicts:
+            rows.append((bar.name, "", "not measured yet", "", ""))
+        for verdict in bar.verdicts:
+            met = "met" if verdict.met else "**missed**"
+            rows.append((bar.name, verdict.series, verdict.found, str(verdict.trials), met))
+    return ["## Bars\n", *_table(rows)]
+
+
+def phase_rows(groups: Groups, one: phase.Phase) -> list[tuple[str, ...]]:
+    """A row for each kernel and configuration; the repeats of a phase are trials of it."""
+    rows = []
+    for series in [*SERIES, *sorted({key[0] for key in groups} - set(SERIES))]:
+        for contender in CONFIGURATIONS:
+            trials = [
+                found
+                for name in phase.trials(one)
+                for found in groups.get((series, contender.name, name), ())
+            ]
+            if trials:
+                rows.append(_row(series, contender.name, trials))
+    return rows
+
+
+def _row(series: str, name: str, trials: Sequence[Figures]) -> tuple[str, ...]:
+    def shown(values: Iterable[float | None], pattern: str) -> str:
+        known = [value for value in values if value is not None]
+        middle = median(known) if known else None
+        return "-" if middle is None else pattern.format(middle)
+
+    def time(values: Sequence[float | None]) -> str:
+        middle, most = median(values), worst(values)
+        if len(values) == 1 or middle == most:
+            return seconds(middle)
+        return f"{seconds(middle)} ({seconds(most)})"
+
+    return (
+        series,
+        f"`{name}`",
+        str(len(trials)),
+        time([f.t50_s for f in trials]),
+        time([f.t95_s for f in trials]),
+        shown((f.residency_end for f in trials), "{:.1%}"),
+        shown((f.promoted_per_hot_byte for f in trials), "{:.2f}"),
+        shown((f.excess for f in trials), "{:.2f}"),
+        shown((f.moved_bytes / MIB for f in trials), "{:.0f}"),
+        shown((f.futile for f in trials), "{:.1%}"),
+        shown(
+            (None if f.steady_bytes_per_min is None else f.steady_bytes_per_min / MIB
+             for f in trials), "{:.1f}"
+        ),
+        shown((f.p99_us for f in trials), "{:.0f}"),
+        shown((f.stalls + f.direct for f in trials), "{:.0f}"),
+        shown((f.kdamond_cpu for f in trials), "{:.1%}"),
+        shown((f.daemon_cpu for f in trials), "{:.1%}"),
+        shown((f.slowdown_modelled for f in trials), "{:.3f}"),
+    )  # fmt: skip
+
+
+def pictures(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """Of each kernel: the timeline of static, shifts and idle in four plots; of each other phase
+    the hot set's residency. One trial is drawn, the first.
+    """
+    drawn = {(c.key.series, c.key.configuration, c.key.phase): c for c in reversed(cells)}
+    for cell in cells:
+        key = (cell.key.series, cell.key.configuration, cell.key.phase)
+        if cell.key.trial < drawn[key].key.trial:
+            drawn[key] = cell
+    found: list[tuple[str, str]] = []
+    for series in sorted({cell.key.series for cell in cells}):
+        chains = {
+            one.name: [drawn[series, one.name, name] for name in TIMELINE
+                       if (series, one.name, name) in drawn]
+            for one in CONFIGURATIONS
+        }  # fmt: skip
+        chains = {name: chain for name, chain in chains.items() if chain}
+        if chains:
+            found += _timeline(series, chains)
+        for one in phase.PHASES:
+            if one.name in ("static", "shift", "idle"):
+                continue
+            singles = {c.name: [drawn[series, c.name, one.name]] for c in CONFIGURATIONS
+                       if (series, c.name, one.name) in drawn}  # fmt: skip
+            if singles:
+                picture = _plot("hit", f"{one.name} on {series}: hot accesses on the fast node",
+                                "%", singles, 100)  # fmt: skip
+                found.append((f"{one.name}-on-{series}.svg", picture))
+    return found
+
+
+def _timeline(series: str, chains: dict[str, list[Cell]]) -> list[tuple[str, str]]:
+    kinds = (
+        ("hit", "hot accesses that reach the fast node", "%", 100.0),
+        ("moved", "memory moved so far", "MiB", None),
+        ("free", "free memory of the fast node", "MiB", None),
+        ("quota", "what the promotion scheme may move in a window", "MiB", None),
+    )
+    return [
+        (f"static-on-{series}-{kind}.svg", picture)
+        for kind, title, unit, y_max in kinds
+        if (picture := _plot(kind, f"static, shifts and idle on {series}: {title}", unit, chains,
+                             y_max))
+    ]  # fmt: skip
+
+
+def _plot(
+    kind: str, title: str, unit: str, chains: dict[str, list[Cell]], y_max: float | None
+) -> str:
+    """Each configuration's cells one after the other; each phase as wide as its longest."""
+    spans: dict[str, float] = {}
+    for chain in chains.values():
+        for cell in chain:
+            length = cell.seen["series"]["t"][-1]
+            spans[cell.key.phase] = max(spans.get(cell.key.phase, 0.0), length)
+    starts: dict[str, float] = {}
+    for name in sorted(spans, key=lambda one: TIMELINE.index(one) if one in TIMELINE else 0):
+        starts[name] = sum(spans[other] for other in starts)
+    lines = []
+    for name, chain in chains.items():
+        points: list[tuple[float, float | None]] = []
+        carried = 0.0
+        for cell in chain:
+            values = _values(kind, cell)
+            points += [(starts[cell.key.phase] + t, value + carried) for t, value in values]
+            if values:
+                points.append((starts[cell.key.phase] + values[-1][0], None))
+            if kind == "moved":
+                carried += values[-1][1]
+        if points:
+            lines.append(Line(name, COLOUR[name], tuple(points)))
+    marks = [Mark(start, name) for name, start in starts.items()] if len(starts) > 1 else []
+    return plot.svg(title, "seconds", unit, lines, marks, y_max) if lines else ""
+
+
+def _values(kind: str, cell: Cell) -> list[tuple[float, float]]:
+    series = cell.seen["series"]
+    times = series["t"]
+    match kind:
+        case "hit":
+            values = [value * 100 for value in series["hit"]]
+        case "moved":
+            values = [pages * PAGE / MIB for pages in series["moved"]]
+        case "free":
+            values = [kib / 1024 for kib in series["free_kib"]]
+        case _:
+            rows = [row for row in cell.seen["trace"] if row[1] is not None]
+            return [(row[0], row[1] / MIB) for row in rows]
+    return list(zip(times, values, strict=True))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    head, *body = ("| " + " | ".join(row) + " |" for row in rows)
+    return [head, "|" + "---|" * len(rows[0]), *body, ""]
