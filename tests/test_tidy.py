@@ -14,6 +14,7 @@ PURE = {
     "counters.py",
     "doctor.py",
     "findings.py",
+    "plots.py",
     "machine_checks.py",
     "neighbour_checks.py",
     "errors.py",

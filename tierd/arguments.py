@@ -19,6 +19,7 @@ examples:
   tierd run --observe --for 2m look, move nothing
   tierd run                    the daemon, in the foreground
   tierd status                 what it does now, and why
+  tierd history --since 2h     how it went; --svg FILE for a picture
   tierd restore --print        what undoing everything would write
 """
 
@@ -58,6 +59,17 @@ def parser() -> argparse.ArgumentParser:
     _config_options(doctor)
     status = _verb(verbs, "status", "what the daemon does now, and why")
     status.add_argument("--json", action="store_true", help="one JSON object")
+    events = _verb(verbs, "events", "what happened, and why; the daemon need not run")
+    events.add_argument("--follow", action="store_true", help="go on as more happens")
+    events.add_argument(
+        "--json", action="store_true", help="one JSON object; a line each to follow"
+    )
+    _since(events, "all of the last 10min, 2h, ... (default: the last 10)", None)
+    history = _verb(verbs, "history", "how it went: rates, room, hot and cold, as charts")
+    how = history.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="one JSON object with every reading")
+    how.add_argument("--svg", type=Path, metavar="FILE", help="as a picture, to paste")
+    _since(history, "how far back; a day is kept (default: 1h)", 3_600_000)
     _verb(verbs, "reload", "have the daemon read its configuration again")
     _verb(verbs, "pause", "have the daemon stop all movement")
     _verb(verbs, "resume", "have the daemon move again")
@@ -108,6 +120,17 @@ def _run(run: argparse.ArgumentParser) -> None:
 def _config_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--config", type=Path, metavar="FILE", help="default: /etc/tierd/tierd.yaml and tierd.d"
+    )
+
+
+def _since(verb: argparse.ArgumentParser, about: str, default: int | None) -> None:
+    verb.add_argument(
+        "--since",
+        dest="since_ms",
+        type=_duration_ms,
+        metavar="DURATION",
+        default=default,
+        help=about,
     )
 
 

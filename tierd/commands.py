@@ -7,6 +7,7 @@ daemon.
 import argparse
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from tierd.service import Stage
 
 Say = Callable[[str], None]
+
+# Text is drawn for at least and at most so many columns.
+COLUMNS_MIN = 60
+COLUMNS_MAX = 200
 
 
 def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
@@ -52,7 +57,10 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
             say(f"Not on this machine: {lack}.")
         say(f"tierd on the SIMULATED machine {stage.name}: nothing real is touched.")
     if options.live:
-        say(f"Look further in a second terminal: tierd status --run-dir {folder.run}")
+        say(
+            "Look further in a second terminal: "
+            f"tierd status --run-dir {folder.run}; tierd history --state-dir {folder.state}"
+        )
     return service.run(options, stage, say)
 
 
@@ -135,6 +143,41 @@ def status(arguments: argparse.Namespace, say: Say) -> ExitCode:
     return ExitCode.degraded if document["state"] == "degraded" else ExitCode.ok
 
 
+def events(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """What happened, from disk; the daemon need not run."""
+    import time
+
+    from tierd import lookback
+
+    folder = run_dir(arguments)
+    since = None if arguments.since_ms is None else time.time() - arguments.since_ms / 1000
+    shown = lookback.kept_events(folder, since)
+    if arguments.follow:
+        for one in lookback.follow(folder, shown, time.sleep):
+            say(lookback.one_line(one, as_json=arguments.json))
+    say(lookback.events_json(shown) if arguments.json else lookback.events_text(shown, folder))
+    return ExitCode.ok
+
+
+def history(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """How it went, from disk; the daemon need not run."""
+    import time
+
+    from tierd import lookback, plots
+
+    folder, now = run_dir(arguments), time.time()
+    since = now - arguments.since_ms / 1000
+    if arguments.json:
+        say(lookback.history_json(folder, since, now))
+    elif arguments.svg:
+        lookback.write_svg(folder, since, now, arguments.svg)
+        say(f"wrote {arguments.svg}")
+    else:
+        ink = plots.ink_for(sys.stdout.encoding)
+        say(lookback.history_text(folder, since, now, columns(), ink))
+    return ExitCode.ok
+
+
 def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Undo what a daemon that is gone has left."""
     from tierd import apply, rundir, service
@@ -193,6 +236,8 @@ COMMANDS = {
     "tiers": tiers,
     "check": check,
     "doctor": doctor,
+    "events": events,
+    "history": history,
     "status": status,
     "restore": restore,
     "reload": ask_loop,
@@ -213,6 +258,11 @@ def run_dir(arguments: argparse.Namespace, *, simulated: bool = False) -> RunDir
         run=arguments.run_dir or _first_path("RUNTIME_DIRECTORY") or run,
         state=arguments.state_dir or _first_path("STATE_DIRECTORY") or state,
     )
+
+
+def columns() -> int:
+    """How wide the terminal is, within what can be read."""
+    return min(COLUMNS_MAX, max(COLUMNS_MIN, shutil.get_terminal_size((80, 24)).columns))
 
 
 def _first_path(variable: str) -> Path | None:

@@ -1,6 +1,6 @@
 """Text for people, made from the documents that programs get: same facts, drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -141,7 +141,7 @@ def status_text(status: dict[str, Any], now: float) -> str:
     for title, entries in (
         ("degraded because", status["degraded"]),
         ("neighbours", status["conflicts"]),
-        ("last events", [_event_line(event) for event in status["events"][-5:]]),
+        ("last events", [event_line(event) for event in status["events"][-5:]]),
     ):
         if entries:
             lines += ["", title, *(f"  {entry}" for entry in entries)]
@@ -187,6 +187,7 @@ def _goal_line(goal: dict[str, Any]) -> str:
     return f"goal {goal['goal']}: {now}, aims at {target}"
 
 
-def _event_line(event: dict[str, Any]) -> str:
+def event_line(event: Mapping[str, Any]) -> str:
+    """When, what and why."""
     moment = datetime.fromtimestamp(event["at"], UTC).strftime("%H:%M:%SZ")
     return f"{moment} {event['event']}" + (f": {event['text']}" if event["text"] else "")

@@ -16,6 +16,8 @@ from tierd.errors import Conflict, TierdError
 SOCKET = "api.sock"
 STATE = "state.json"
 COUNTERS = "counters.json"
+EVENTS = "events.ring"
+HISTORY = "history.ring"
 LOCK = "lock"
 
 
@@ -73,11 +75,16 @@ def load(path: Path) -> str | None:
 
 def save(path: Path, text: str, mode: int = 0o600) -> None:
     """Replace the file's text; after this returns it survives a power cut."""
+    save_bytes(path, text.encode("utf-8"), mode)
+
+
+def save_bytes(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace the file's content; after this returns it survives a power cut."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tierd import api, configfile, daemon, discovery, observe, planned, rundir, saved
 from tierd import counters as totals
+from tierd.chronicle import Chronicle
 from tierd.clock import Clock, SystemClock
 from tierd.config import Config, Mode
 from tierd.counters import Counters
@@ -205,12 +206,18 @@ def _outside(
     say: Callable[[str], None],
 ) -> Outside:
     line = LiveLine(stage.shown, say)
+    kept = Chronicle(options.folder)
 
     def publish(snapshot: Snapshot, running: Running) -> None:
         published.snapshot = snapshot
+        kept.saw(snapshot)
         published.plan = running.applied.plan if running.applied else None
         if options.live:
             line.show(snapshot, running)
+
+    def told(event: EventStatus) -> None:
+        _log_event(event)
+        kept.happened(event)
 
     return Outside(
         sysfs=PatientSysfs(stage.sysfs, stage.clock),
@@ -221,7 +228,7 @@ def _outside(
         wall_s=time.time,
         read_config=lambda: _read_config(options, stage.sysfs),
         publish=publish,
-        log=_log_event,
+        log=told,
         ticks_per_s=os.sysconf("SC_CLK_TCK"),
     )
 

@@ -1,0 +1,82 @@
+"""The verbs that look back, `tierd events` and `tierd history`; they need no daemon."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tierd import chronicle, history, picture
+from tierd.chronicle import Numbered
+from tierd.plots import Ink
+from tierd.render import event_line
+from tierd.rundir import EVENTS, HISTORY, FileError, RunDir
+
+SCHEMA = "tierd.events/1"
+
+# As `tail` does.
+SHOWN = 10
+FOLLOW_EVERY_S = 0.5
+
+
+def kept_events(folder: RunDir, since: float | None) -> tuple[Numbered, ...]:
+    """Those since a time, or the last few."""
+    found = chronicle.events(folder)
+    if since is None:
+        return found[-SHOWN:]
+    return tuple(one for one in found if one.event.at >= since)
+
+
+def events_text(shown: tuple[Numbered, ...], folder: RunDir) -> str:
+    if not shown:
+        return f"no events of that time in {folder.state / EVENTS}"
+    return "\n".join(event_line(_fields(one)) for one in shown)
+
+
+def events_json(shown: tuple[Numbered, ...]) -> str:
+    return json.dumps({"schema": SCHEMA, "events": [_fields(one) for one in shown]}, indent=2)
+
+
+def follow(
+    folder: RunDir, shown: tuple[Numbered, ...], wait: Callable[[float], None]
+) -> Iterator[Numbered]:
+    """Events as they come, for ever; a daemon that starts again, or another file, is no end."""
+    last = shown[-1].number if shown else 0
+    yield from shown
+    while True:
+        wait(FOLLOW_EVERY_S)
+        found = chronicle.events(folder)
+        if found and found[-1].number < last:
+            # Somebody removed the file, and the numbers began again.
+            last = 0
+        yield from (one for one in found if one.number > last)
+        last = found[-1].number if found else 0
+
+
+def one_line(one: Numbered, *, as_json: bool) -> str:
+    return json.dumps(_fields(one)) if as_json else event_line(_fields(one))
+
+
+def _fields(one: Numbered) -> dict[str, object]:
+    return {
+        "number": one.number,
+        "at": one.event.at,
+        "event": one.event.event,
+        "text": one.event.text,
+    }
+
+
+def history_text(folder: RunDir, since: float, now: float, columns: int, ink: Ink) -> str:
+    readings = chronicle.readings(folder, since)
+    text = history.as_text(readings, since, now, columns, ink)
+    return text if readings else f"{text} (looked in {folder.state / HISTORY})"
+
+
+def history_json(folder: RunDir, since: float, now: float) -> str:
+    readings = chronicle.readings(folder, since)
+    return json.dumps(history.as_document(readings, since, now), indent=2)
+
+
+def write_svg(folder: RunDir, since: float, now: float, path: Path) -> None:
+    try:
+        path.write_text(picture.svg(chronicle.readings(folder, since), since, now))
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}", "name another file") from error
