@@ -100,7 +100,7 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
             if now_s >= next_tick_s:
                 running = tick(outside, running)
                 # After a suspend or a long wait the missed ticks are gone, not made up for.
-                next_tick_s = max(next_tick_s + running.config.tick_ms / 1000, now_s)
+                next_tick_s = max(next_tick_s + _tick_s(running), now_s)
             running = settle(outside, running)
             until_s = min(
                 moment
@@ -114,6 +114,13 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
     finally:
         code = end(outside, running)
     return code
+
+
+def _tick_s(running: Running) -> float:
+    """Twice as often while memory moves, and at the start: what is decided late is moved late."""
+    busy = running.tuning.active or running.tuning.reading is None
+    steers = running.applied is not None and running.applied.plan.tuner.loop is Loop.demand
+    return running.config.tick_ms / (2000 if busy and steers else 1000)
 
 
 def begin(outside: Outside, config: Config) -> Running:

@@ -18,6 +18,17 @@ from tierd.units import BP_MAX, format_rate, format_size
 # What waits is moved within this time, if the rate limit allows.
 CLEAR_S = 1.0
 
+# Promotion may use what is free above the kernel's mark at the pace that would use it up in this
+# time. Demotion fills it meanwhile; what both are late by must not take the node below the mark,
+# where some kernels copy pages to the node that they are on (6.17 to 7.2).
+ROOM_S = 0.7
+
+ROOM_SHARE_MAX = 0.02
+
+# The quota of a scheme that will move as soon as it can: five doublings from 20 MB/s in windows of
+# 100 ms, and next to nothing if it moves in vain meanwhile.
+READY_BYTES = 64 << 10
+
 # Less than this share of the fast node is noise of sampling, not demand.
 DEAD_SHARE = 0.002
 
@@ -131,6 +142,8 @@ class Memory:
 
     nodes: Mapping[int, NodeMemory] = field(default_factory=dict)
     yields: Mapping[str, float] = field(default_factory=dict)
+    debts: Mapping[str, float] = field(default_factory=dict)
+    """What a scheme moved beyond its rate, in bytes; it is paid back by moving less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +170,11 @@ class _Round:
     reading: Reading
     limits: Limits
     yields: Mapping[str, float]
+    debts: Mapping[str, float]
+
+    def rate_max(self, way: Way) -> float:
+        """Bytes per second that a scheme may move now."""
+        return max(0.0, way.rate_max_bytes_per_s - self.debts[way.id] / CLEAR_S)
 
     def node(self, node: int) -> NodeReading:
         return self.reading.nodes[node]
@@ -215,7 +233,8 @@ class _Round:
 def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
     """One round."""
     yields = {way.id: _yield(memory, reading, way) for way in limits.ways}
-    now = _Round(reading, limits, yields)
+    debts = {way.id: _debt(memory, reading, way) for way in limits.ways}
+    now = _Round(reading, limits, yields, debts)
     wants: dict[str, Want] = {}
     nodes: dict[int, NodeMemory] = {}
     headroom: dict[int, int] = {}
@@ -223,11 +242,10 @@ def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, De
         known = _checked(_allocation(memory.nodes.get(node), node, now), node, now)
         headroom[node] = _headroom(known, now.node(node), limits)
         wants |= _promotions(known, node, headroom[node], now)
-        coming = _wanted(known, node, now)
-        wants |= _demotions(node, headroom[node], coming, now)
+        wants |= _demotions(node, headroom[node], _wanted(known, node, now), now)
         nodes[node] = known
     wants = {way.id: _quota(wants[way.id], way, now) for way in limits.ways}
-    return Memory(nodes, yields), Decision(wants, headroom)
+    return Memory(nodes, yields, debts), Decision(wants, headroom)
 
 
 # What was learned.
@@ -241,6 +259,12 @@ def _yield(memory: Memory, reading: Reading, way: Way) -> float:
         return before
     share = min(1.0, seen.applied_bytes / seen.tried_bytes)
     return before + YIELD_WEIGHT * (share - before)
+
+
+def _debt(memory: Memory, reading: Reading, way: Way) -> float:
+    """A quota is of what is tried: when more of it moves than did lately, the rate is exceeded."""
+    allowed = way.rate_max_bytes_per_s * reading.seconds
+    return max(0.0, memory.debts.get(way.id, 0.0) + reading.ways[way.id].applied_bytes - allowed)
 
 
 def _allocation(before: NodeMemory | None, node: int, now: _Round) -> NodeMemory:
@@ -306,17 +330,14 @@ def _wanted(known: NodeMemory, node: int, now: _Round) -> float:
     """Bytes per second that should come up, if there were room."""
     if known.hold_off_s > 0 or now.pressed or now.waiting(node) < now.dead_bytes(node):
         return 0.0
-    return sum(
-        min(way.rate_max_bytes_per_s, now.waiting_on(way) / CLEAR_S) for way in now.into(node)
-    )
+    return sum(min(now.rate_max(way), now.waiting_on(way) / CLEAR_S) for way in now.into(node))
 
 
 def _promotions(known: NodeMemory, node: int, headroom: int, now: _Round) -> dict[str, Want]:
     wanted, seen = _wanted(known, node, now), now.node(node)
     # With cold memory to take its place, promotion may dip into the headroom: demotion fills it.
     floor = seen.mark_bytes if now.cold_bytes(node) else headroom
-    leaving = now.moved_bytes(now.out_of(node))
-    room = max(0.0, seen.free_bytes - floor + leaving) / max(now.reading.seconds, CLEAR_S)
+    room = max(0, seen.free_bytes - floor) / ROOM_S
     share = min(1.0, room / wanted) if wanted else 0.0
     return {way.id: _promotion(way, share, known, now) for way in now.into(node)}
 
@@ -333,19 +354,20 @@ def _promotion(way: Way, share: float, known: NodeMemory, now: _Round) -> Want:
         return Want(0.0, f"parked for {known.hold_off_s:.0f} s: moving did not help; {what}")
     if now.waiting(way.target) < now.dead_bytes(way.target):
         return Want(0.0, f"parked: nearly nothing is hot on node {way.source} ({what})")
-    rate = min(way.rate_max_bytes_per_s, waiting / CLEAR_S) * share
+    rate = min(now.rate_max(way), waiting / CLEAR_S) * share
     if rate <= 0:
         below = format_size(max(0, target.mark_bytes - target.free_bytes))
-        return Want(
-            0.0, f"parked: free memory of node {way.target} is {below} below the mark; {what}"
-        )
+        reason = f"waits: free memory of node {way.target} is {below} below the mark; {what}"
+        return Want(0.0, reason, READY_BYTES)
     limited = "" if share >= 1 else f", as there is room on node {way.target}"
     return Want(rate, f"up to {format_rate(rate)}{limited}: {what}")
 
 
 def _demotions(node: int, headroom: int, coming: float, now: _Round) -> dict[str, Want]:
     free = now.node(node).free_bytes
-    lacking = headroom + coming * CLEAR_S - free
+    # As much as comes leaves, and beyond that what promotion needs in front of it.
+    ahead = min(coming * ROOM_S, now.node(node).total_bytes * ROOM_SHARE_MAX)
+    lacking = headroom + ahead + coming * CLEAR_S - free
     ways = now.out_of(node)
     if lacking < now.dead_bytes(node):
         spare = format_size(max(0, free - headroom))
@@ -356,13 +378,13 @@ def _demotions(node: int, headroom: int, coming: float, now: _Round) -> dict[str
         rate = lacking / CLEAR_S / max(1, len(ways))
         what = f"{format_size(round(lacking))} of room wanted on node {node}"
         want = Want(rate, what)
-    return {way.id: _limited(want, way) for way in ways}
+    return {way.id: _limited(want, now.rate_max(way)) for way in ways}
 
 
-def _limited(want: Want, way: Way) -> Want:
+def _limited(want: Want, rate_max: float) -> Want:
     if not want.bytes_per_s:
         return want
-    rate = min(way.rate_max_bytes_per_s, want.bytes_per_s)
+    rate = min(rate_max, want.bytes_per_s)
     return Want(rate, f"up to {format_rate(rate)}: {want.reason}")
 
 
@@ -371,4 +393,5 @@ def _quota(want: Want, way: Way, now: _Round) -> Want:
     bytes_ = want.bytes_per_s * now.reading.ways[way.id].window_s
     if now.limits.charges_failures:
         bytes_ /= max(YIELD_MIN, now.yields[way.id])
-    return replace(want, quota_bytes=min(way.quota_bytes_max, int(bytes_)))
+    quota_bytes = max(want.quota_bytes, int(bytes_))
+    return replace(want, quota_bytes=min(way.quota_bytes_max, quota_bytes))

@@ -45,6 +45,13 @@ def step(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Adju
             return memory, Adjustment(inputs, decision.wants, decision.headroom_bytes, resting)
 
 
+def begin(quotas: Mapping[str, int], limits: Limits) -> Mapping[str, Input]:
+    """Inputs while nothing but the quotas in force is known: at rest, and ready to grow."""
+    if limits.loop is not Loop.demand:
+        return safe(limits)
+    return {name: throttle.throttle(quota, 0) for name, quota in quotas.items()}
+
+
 def safe(limits: Limits) -> Mapping[str, Input]:
     """Inputs to begin with, and to leave behind: no quota grows by them."""
     match limits.loop:

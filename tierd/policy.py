@@ -72,9 +72,12 @@ DEMAND_SAMPLE_US_MAX = 20_000
 DEMAND_HOT_AGE = 0
 DEMAND_COLD_AGE = 3
 
-# Where a kernel charges what it could not move, the limit per window is this much higher, so that
-# the rate can still be reached; tierd lowers the quota by what it sees fail.
-TRIED_PER_MOVED_MAX = 4
+# How much more than the rate a window may take at most. A window lasts for a number of samples,
+# and a kdamond that works is late for each: twice as late on emulated processors. Where a kernel
+# charges what it could not move, the quota is of tries, and half of them fail. tierd keeps to the
+# rate by what it sees moved; this is what holds if it is gone.
+QUOTA_PER_RATE_MAX = 2
+TRIED_PER_RATE_MAX = 4
 
 # DAMON's default bounds, and ten times these where a region would else be hundreds of megabytes
 # (what HMSDK settled on for large nodes).
@@ -327,8 +330,9 @@ def _rate(sources: _Sources, way: _Target) -> float:
 
 def _quota_bytes(sources: _Sources, way: _Target) -> int:
     per_window = int(_rate(sources, way) * sources.window_us) // 10**6
-    if sources.tuner.loop is Loop.demand and not sources.capabilities.has(Feature.fail_charge):
-        per_window *= TRIED_PER_MOVED_MAX
+    if sources.tuner.loop is Loop.demand:
+        charged = not sources.capabilities.has(Feature.fail_charge)
+        per_window *= TRIED_PER_RATE_MAX if charged else QUOTA_PER_RATE_MAX
     # Never 0, which the kernel takes for no limit.
     return max(1, per_window)
 

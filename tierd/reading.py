@@ -41,6 +41,16 @@ def reading(plan: Plan, before: Sample | None, now: Sample) -> Reading | None:
     )
 
 
+def quotas(plan: Plan, now: Sample) -> dict[str, int]:
+    """Each scheme's quota in force, where its kdamond runs."""
+    running = {one.index for one in now.kdamonds if one.state == "on"}
+    return {
+        item.id: _scheme(now, item.kdamond, item.scheme).effective_bytes
+        for item in plan.items
+        if item.kdamond in running
+    }
+
+
 def _same(before: Sample, now: Sample) -> bool:
     """Whether both are of the same kdamonds, and those run: else counters began anew."""
     pids = [(one.index, one.pid, len(one.schemes)) for one in now.kdamonds]

@@ -13,14 +13,12 @@ Rules of this file:
 """
 
 from dataclasses import dataclass
-from math import ceil, log2
+from math import ceil, log, log2
 
 from tierd.damon import PAGE_BYTES
 
 TARGET = 10_000
 """The goal's target_value; an input of the same keeps the quota as it is."""
-STOP = 2 * TARGET
-"""From here on the kernel's law falls to its floor, one byte, at once."""
 
 # One doubling too many, as a late writer makes it, is still below a page.
 PARKED_BYTES = PAGE_BYTES // 4
@@ -42,6 +40,10 @@ class Input:
     windows: int = 0
 
 
+# A quota shrinks by at most this factor per window, though it could at once: an input that stays
+# for a window too long would else take all that it takes ten windows to grow again.
+SHRINK_MAX = 4
+
 KEEP = Input(TARGET, TARGET)
 FADE = Input(TARGET + DECAY, TARGET + DECAY)
 
@@ -49,23 +51,13 @@ FADE = Input(TARGET + DECAY, TARGET + DECAY)
 def throttle(quota_bytes: int, wanted_bytes: int) -> Input:
     """What takes a quota from where it is to what is wanted; less than a page is none."""
     quota_bytes = max(1, quota_bytes)
-    if wanted_bytes < PAGE_BYTES:
-        return _park(quota_bytes)
-    ratio = wanted_bytes / quota_bytes
-    if abs(ratio - 1) <= TOLERANCE:
-        return FADE
-    return _change(ratio, TARGET + DECAY)
-
-
-def _park(quota_bytes: int) -> Input:
-    if quota_bytes >= PAGE_BYTES:
-        return Input(STOP, STOP)
-    if quota_bytes >= PARKED_BYTES / (1 + TOLERANCE):
+    parks = wanted_bytes < PAGE_BYTES
+    then = TARGET if parks else TARGET + DECAY
+    ratio = (PARKED_BYTES if parks else wanted_bytes) / quota_bytes
+    if parks and PARKED_BYTES / 2 < quota_bytes < PAGE_BYTES:
         return KEEP
-    return _change(PARKED_BYTES / quota_bytes, TARGET)
-
-
-def _change(ratio: float, then: int) -> Input:
-    windows = max(1, ceil(log2(ratio)))
-    factor = ratio ** (1 / windows)
-    return Input(min(STOP - 1, max(0, round(TARGET * (2 - factor)))), then, windows)
+    if not parks and abs(ratio - 1) <= TOLERANCE:
+        return FADE
+    windows = ceil(log2(ratio)) if ratio > 1 else ceil(-log(ratio, SHRINK_MAX))
+    factor = ratio ** (1 / max(1, windows))
+    return Input(max(0, round(TARGET * (2 - factor))), then, max(1, windows))

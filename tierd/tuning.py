@@ -19,7 +19,6 @@ from tierd.sample import Sample
 from tierd.sysfs import Sysfs
 from tierd.throttle import Input
 
-
 # A moment this near has come: clocks are read in steps, and no window is as short.
 EARLY_S = 0.001
 
@@ -49,6 +48,11 @@ class Tuning:
     headroom_bytes: Mapping[int, int] = field(default_factory=dict)
 
     @property
+    def active(self) -> bool:
+        """Whether anything is to move."""
+        return any(self.wanted_bytes_per_s.values())
+
+    @property
     def due_s(self) -> float | None:
         """When `settle` has something to do."""
         return min((later.at_s for later in self.later.values()), default=None)
@@ -65,7 +69,8 @@ def follow(
     seen = reading.reading(applied.plan, tuning.seen, now)
     tuning = replace(tuning, seen=now, reading=seen, resting=frozenset())
     if seen is None:
-        return _write(sysfs, clock, applied, tuning, feedback.safe(limits))
+        quotas = reading.quotas(applied.plan, now)
+        return _write(sysfs, clock, applied, tuning, feedback.begin(quotas, limits))
     memory, adjustment = feedback.step(tuning.memory, seen, limits)
     tuning = replace(
         tuning,
