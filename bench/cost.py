@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import resource
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tierd import daemon
 from tierd.clock import Clock, SystemClock
@@ -29,6 +31,9 @@ from tierd.running import Identity
 from tierd.service import FileStore
 from tierd.sysfs import PatientSysfs, RealSysfs, SysfsError
 
+if TYPE_CHECKING:
+    from tierd.reporter import Reporter
+
 MACHINE = "two-socket"
 # The series that needs the most from tierd: it refreshes no statistics by itself.
 SERIES = "6.12"
@@ -39,7 +44,13 @@ BARS = {
     "of one core at a tick per second (%)": 0.2,
     "ready (s)": 1.0,
     "status (ms)": 150.0,
+    "scrape, p99 (ms)": 20.0,
+    "growth over ten minutes of scrapes (MiB)": 1.0,
 }
+
+# One a second for ten minutes; the first few fill caches.
+SCRAPES = 600
+SCRAPES_FIRST = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +121,19 @@ def outside_of(sysfs: PatientSysfs, clock: Clock, store: FileStore) -> Outside:
 
 def child(root: Path, folder: RunDir, ticks: int) -> None:
     """The measured process: adopt, then tick without waiting; its figures as JSON."""
-    import prometheus_client  # noqa: F401 - the daemon serves metrics, and pays for it
-
     from tierd import api, service  # noqa: F401 - what `tierd run` has loaded
+    from tierd.reporter import Reporter
+    from tierd.tally import Tally
 
     (root / "sink").touch()
     clock = SystemClock()
     sysfs = PatientSysfs(Swallowing(RealSysfs(root), root), clock)
     store = FileStore(folder, BOOT_ID)
-    outside = outside_of(sysfs, clock, store)
+    reporter = Reporter(Tally(), store.save_tally)
+    outside = replace(
+        outside_of(sysfs, clock, store),
+        publish=lambda snapshot, _running: reporter.publish(snapshot),
+    )
     running = daemon.tick(outside, daemon.begin(outside, Config()))
     before = resource.getrusage(resource.RUSAGE_SELF)
     for _ in range(ticks):
@@ -127,17 +142,47 @@ def child(root: Path, folder: RunDir, ticks: int) -> None:
     assert running.applied is not None
     assert not running.trouble, running.trouble
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    # The child that only shows how soon one is ready is not scraped.
+    scraped_s, grown = scraped(reporter) if ticks else ([0.0], 0)
     print(
         json.dumps(
             {
                 "kdamonds": len(running.applied.pids),
                 "used_s": used_s,
-                "resident": resident,
+                "resident": resident(),
+                "scrape_p99_s": scraped_s[int(0.99 * len(scraped_s))],
+                "grown": grown,
                 "peak": after.ru_maxrss * 1024,
             }
         )
     )
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def scraped(reporter: "Reporter") -> tuple[list[float], int]:
+    """How long scrapes take, the shortest first, and what the process has grown by."""
+    from tierd import webserver
+
+    with webserver.listen("127.0.0.1:0") as listener:
+        port = listener.getsockname()[1]
+    reporter.start(Config(metrics_address=f"127.0.0.1:{port}"))
+    took_s = []
+    before = 0
+    for number in range(SCRAPES_FIRST + SCRAPES):
+        if number == SCRAPES_FIRST:
+            before = resident()
+        began_s = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port)) as sock:
+            sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            while sock.recv(65536):
+                pass
+        took_s.append(time.monotonic() - began_s)
+    grown = resident() - before
+    reporter.stop()
+    return sorted(took_s[SCRAPES_FIRST:]), grown
 
 
 def measure(ticks: int, times: int) -> dict[str, float]:
@@ -154,6 +199,8 @@ def measure(ticks: int, times: int) -> dict[str, float]:
             many = run_child([*argv, str(ticks)])
             found["resident set (MiB)"].append(many["resident"] / 2**20)
             found["of one core at a tick per second (%)"].append(many["used_s"] / ticks * 100)
+            found["scrape, p99 (ms)"].append(many["scrape_p99_s"] * 1000)
+            found["growth over ten minutes of scrapes (MiB)"].append(many["grown"] / 2**20)
             found["ready (s)"].append(few["wall_s"])
             found["status (ms)"].append(status_s(base) * 1000)
     return {name: sorted(values)[len(values) // 2] for name, values in found.items()}

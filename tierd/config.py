@@ -84,6 +84,8 @@ class Config:
     metrics_address: str | None = "127.0.0.1:19100"
     """Where /metrics is served; None is nowhere."""
     metrics_textfile: str | None = None
+    metrics_certificate: str | None = None
+    """A PEM file with certificate and key, for TLS; None serves /metrics in the clear."""
     auto_intervals: bool = True
     """Let the kernel tune its sampling between `sample_us` and `sample_us_max`, where it can."""
     access_bp: int = 400

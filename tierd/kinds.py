@@ -133,16 +133,17 @@ def address() -> Kind:
     return Kind(allowed, _scalar(allowed, parse), write)
 
 
-def file_path(ending: str, why: str) -> Kind:
+def file_path(ending: str = "", why: str = "") -> Kind:
     """A file by its whole path."""
-    allowed = f"a path from / on that ends in {ending}"
+    allowed = f"a path from / on that ends in {ending}" if ending else "a path from / on"
 
     def parse(text: str) -> object:
         path = PurePosixPath(text)
         if not path.is_absolute() or not text.isprintable() or len(text) > PATH_CHARACTERS_MAX:
             raise ValueError(f"expected {allowed}, found {shown(text)}")
-        if path.suffix != ending or text.endswith("/"):
-            raise ValueError(f"expected {allowed} ({why}), found {shown(text)}")
+        if (ending and path.suffix != ending) or text.endswith("/"):
+            because = f" ({why})" if why else ""
+            raise ValueError(f"expected {allowed}{because}, found {shown(text)}")
         return text
 
     return Kind(allowed, _scalar(allowed, parse), quoted)

@@ -18,6 +18,7 @@ STATE = "state.json"
 COUNTERS = "counters.json"
 EVENTS = "events.ring"
 HISTORY = "history.ring"
+TALLY = "tally.json"
 LOCK = "lock"
 
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tierd import api, configfile, daemon, discovery, observe, planned, rundir, saved
+from tierd import api, configfile, daemon, discovery, observe, planned, rundir, saved, tally
 from tierd import counters as totals
 from tierd.chronicle import Chronicle
 from tierd.clock import Clock, SystemClock
@@ -24,8 +24,12 @@ from tierd.rundir import RunDir
 from tierd.running import Identity, Running, moved_bytes
 from tierd.saved import SavedState
 from tierd.snapshot import SCHEMA, EventStatus, Snapshot, State, document
-from tierd.sysfs import PatientSysfs, RealSysfs, Sysfs
+from tierd.sysfs import CountedSysfs, PatientSysfs, RealSysfs, Sysfs
+from tierd.tally import Tally
 from tierd.units import format_percent, format_size
+
+if TYPE_CHECKING:
+    from tierd.reporter import Reporter
 
 BOOT_ID = "proc/sys/kernel/random/boot_id"
 THIS_MACHINE = "this machine"
@@ -119,6 +123,16 @@ class FileStore:
             log.warning("%s is damaged; totals begin at zero", self.folder.state / rundir.COUNTERS)
         return found or Counters()
 
+    def save_tally(self, counted: Tally) -> None:
+        rundir.save(self.folder.state / rundir.TALLY, tally.to_text(counted))
+
+    def tally(self) -> Tally:
+        text = rundir.load(self.folder.state / rundir.TALLY)
+        found = tally.from_text(text) if text is not None else Tally()
+        if found is None:
+            log.warning("%s is damaged; counts begin at zero", self.folder.state / rundir.TALLY)
+        return found or Tally()
+
 
 def load_saved(folder: RunDir) -> SavedState | None:
     """What an earlier tierd left to restore, if any."""
@@ -184,25 +198,37 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         inbox.catch_signals()
         config = _read_config(options, stage.sysfs)
         published = Published()
+        store = FileStore(options.folder, stage.boot_id)
         server = api.serve(
             options.folder.run / rundir.SOCKET, api.Sources(published.text_at, inbox.post)
         )
+        reporter = _reporter(store)
+        reporter.start(config)
         try:
-            return daemon.run(
-                _outside(options, stage, inbox, published, say), config, options.for_s
-            )
+            outside = _outside(options, stage, inbox, store, published, reporter, say)
+            return daemon.run(outside, config, options.for_s)
         finally:
+            reporter.stop()
             server.stop()
     finally:
         inbox.close()
         os.close(lock)
 
 
+def _reporter(store: FileStore) -> "Reporter":
+    """Imported here: `tierd restore` should not load a library for metrics."""
+    from tierd.reporter import Reporter
+
+    return Reporter(store.tally(), store.save_tally)
+
+
 def _outside(
     options: Options,
     stage: Stage,
     inbox: SystemInbox,
+    store: FileStore,
     published: Published,
+    reporter: "Reporter",
     say: Callable[[str], None],
 ) -> Outside:
     line = LiveLine(stage.shown, say)
@@ -212,18 +238,20 @@ def _outside(
         published.snapshot = snapshot
         kept.saw(snapshot)
         published.plan = running.applied.plan if running.applied else None
+        reporter.publish(snapshot)
         if options.live:
             line.show(snapshot, running)
 
     def told(event: EventStatus) -> None:
         _log_event(event)
         kept.happened(event)
+        reporter.happened(event)
 
     return Outside(
-        sysfs=PatientSysfs(stage.sysfs, stage.clock),
+        sysfs=CountedSysfs(PatientSysfs(stage.sysfs, stage.clock), reporter.refused),
         clock=stage.clock,
         inbox=stage.inbox_over(inbox),
-        store=FileStore(options.folder, stage.boot_id),
+        store=store,
         who=Identity(os.getpid(), time.time(), stage.name),
         wall_s=time.time,
         read_config=lambda: _read_config(options, stage.sysfs),

@@ -67,7 +67,7 @@ GROUPS = (
     Group("neighbours", "Others on this machine that share DAMON, or place memory."),
     Group(
         "metrics",
-        "Where numbers for Prometheus go. Checked, but without effect in this version.",
+        "Where numbers for Prometheus go; docs/metrics.md lists them.",
     ),
     Group("promotion", "Hot memory, on its way to a faster node."),
     Group("demotion", "Cold memory, on its way to a slower node."),
@@ -182,7 +182,8 @@ _GROUPED = (
         kinds.or_word(kinds.address(), "off"),
         Effect.start,
         "0.0.0.0:19100",
-        "Where /metrics is served, or off.",
+        "Where /metrics is served, or off. Anybody who reaches it may read it, so beyond this "
+        "machine it wants a certificate, or a proxy.",
     ),
     Setting(
         ("metrics", "textfile"),
@@ -193,7 +194,16 @@ _GROUPED = (
         ),
         Effect.start,
         "/var/lib/prometheus/node-exporter/tierd.prom",
-        "A file for node_exporter's textfile collector, or off.",
+        "A file for node_exporter's textfile collector, or off. Its folder must exist.",
+    ),
+    Setting(
+        ("metrics", "certificate"),
+        "metrics_certificate",
+        kinds.or_word(kinds.file_path(), "off"),
+        Effect.start,
+        "/etc/tierd/metrics.pem",
+        "A PEM file to serve /metrics by TLS, or off: the private key, and the certificate with "
+        "its chain. A renewed file counts at once.",
     ),
     Setting(
         ("promotion", "min_accesses"),

@@ -188,6 +188,36 @@ class PatientSysfs:
         return operation()
 
 
+@dataclass(frozen=True, slots=True)
+class CountedSysfs:
+    """A Sysfs that tells of every write that the kernel refused, by the name of its errno."""
+
+    inner: Sysfs
+    refused: Callable[[str], None]
+
+    def read(self, path: str) -> str:
+        return self.inner.read(path)
+
+    def reread(self, path: str) -> str:
+        return self.inner.reread(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        return self.inner.read_bytes(path)
+
+    def exists(self, path: str) -> bool:
+        return self.inner.exists(path)
+
+    def listdir(self, path: str) -> tuple[str, ...]:
+        return self.inner.listdir(path)
+
+    def write(self, path: str, value: str) -> None:
+        try:
+            self.inner.write(path, value)
+        except SysfsError as error:
+            self.refused(errno.errorcode.get(error.errno, str(error.errno)))
+            raise
+
+
 def _refused(operation: str, path: str, error: OSError, value: str | None = None) -> SysfsError:
     return SysfsError(operation, path, error.errno or errno.EIO, value)
 

@@ -1,0 +1,129 @@
+"""The table of metrics: its names, and that snapshots of a loop at work fill it."""
+
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.sim.loop import Disk, Loop, cold, hot, loop
+from tierd import tally
+from tierd.config import Config, Mode
+from tierd.inbox import Verb
+from tierd.metrics import EVENTS, METRICS, Kind, Metric, Seen, table
+from tierd.snapshot import Snapshot
+from tierd.tally import Tally
+
+ROOT = Path(__file__).parent.parent.parent
+
+BY_NAME = {metric.name: metric for metric in METRICS}
+
+
+def at_work(series: str = "7.2", config: Config | None = None, disk: Disk | None = None) -> Loop:
+    happenings = (cold("cold", 0, 380), hot("hot", 1, 64))
+    return loop(series, "two-tier", *happenings, config=config, disk=disk)
+
+
+def values(name: str, snapshot: Snapshot) -> dict[tuple[str, ...], float]:
+    return dict(BY_NAME[name].values(Seen(snapshot, Tally())))
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_names_are_as_prometheus_wants_them(metric: Metric) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
+    assert metric.name.endswith("_total") is (metric.kind is Kind.counter)
+    assert not re.search(r"_(ms|us|kb|mb|mib|percent|bp)(_|$)", metric.name)
+    assert not {"type", "node", "instance", "job", "le"} & set(metric.labels)
+    assert metric.doc.endswith(".")
+
+
+def test_the_documentation_is_of_these_metrics() -> None:
+    """If not: python tools/write_metrics_docs.py"""
+    assert table() in (ROOT / "docs/metrics.md").read_text()
+
+
+def test_no_name_stands_twice() -> None:
+    assert len(BY_NAME) == len(METRICS)
+
+
+def test_the_loop_at_work_fills_every_metric() -> None:
+    made = at_work()
+    made.run(30)
+    seen = Seen(made.snapshots[-1], Tally())
+    for metric in METRICS:
+        found = dict(metric.values(seen))
+        assert found, metric.name
+        assert all(len(labels) == len(metric.labels) for labels in found), metric.name
+        assert all(value >= 0 for value in found.values()), metric.name
+
+
+def test_bytes_are_those_of_the_schemes() -> None:
+    made = at_work()
+    made.run(60)
+    last = made.snapshots[-1]
+    moved = {scheme.scheme: scheme.applied_bytes_total for scheme in last.schemes}
+    assert values("promoted_bytes_total", last) == {("1", "0"): moved["promote-1-0"]}
+    assert values("demoted_bytes_total", last) == {("0", "1"): moved["demote-0-1"]}
+    assert moved["promote-1-0"] >= 0.9 * 64 * 2**20
+
+
+def test_who_only_observes_has_moved_nothing() -> None:
+    made = at_work(config=Config(mode=Mode.observe))
+    made.run(30)
+    last = made.snapshots[-1]
+    assert not values("promoted_bytes_total", last)
+    assert not values("demoted_bytes_total", last)
+    assert sum(values("scheme_tried_bytes_total", last).values()) > 0
+
+
+def test_exactly_one_state_is_true() -> None:
+    made = at_work()
+    made.run(5)
+    for snapshot in made.snapshots:
+        assert sum(values("state", snapshot).values()) == 1
+
+
+def test_counters_never_go_back_when_kdamonds_or_the_daemon_start_again() -> None:
+    disk = Disk()
+    first = at_work(disk=disk)
+    first.do(15.5, lambda: first.kernel.end_kdamond(0))
+    first.run(30)
+    second = at_work(disk=disk)
+    second.run(30)
+    assert "kdamond_died" in first.names()
+    counted = [metric for metric in METRICS if metric.kind is Kind.counter]
+    # Processor time is told from the start of the daemon, and so begins again with it.
+    lasting = [metric for metric in counted if metric.name != "kdamond_cpu_seconds_total"]
+    runs = [*first.snapshots, *second.snapshots]
+    for metric in lasting:
+        for before, after in pairwise(runs):
+            now = values(metric.name, after)
+            for labels, value in values(metric.name, before).items():
+                assert now.get(labels, value) >= value, (metric.name, labels)
+
+
+def said() -> set[str]:
+    """The names of events that the loop can log."""
+    found = {f"{verb}_failed" for verb in (Verb.reload, Verb.pause, Verb.resume)}
+    found |= {Verb.reload, Verb.pause, Verb.resume}
+    for path in sorted((ROOT / "tierd").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                name = node.args[2] if len(node.args) > 2 else None
+                if node.func.id == "_event" and isinstance(name, ast.Constant):
+                    found.add(str(name.value))
+    return found
+
+
+def test_events_that_an_alert_may_wait_for_begin_at_zero() -> None:
+    assert set(EVENTS) == said()
+
+
+def test_events_of_an_older_version_are_still_told() -> None:
+    counted = tally.happened(Tally(), "invented", 1.0)
+    made = at_work()
+    made.run(2)
+    told = dict(BY_NAME["events_total"].values(Seen(made.snapshots[-1], counted)))
+    assert told["invented",] == 1
+    assert told["degraded",] == 0

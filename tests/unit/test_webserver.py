@@ -1,0 +1,176 @@
+"""The server of /metrics over real sockets: what it answers, and whom it does not wait for."""
+
+import contextlib
+import os
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from tierd import tls, webserver
+from tierd.webserver import CLIENTS_MAX, REQUEST_BYTES_MAX, CannotListen, Page, answer
+
+PAGES = {"/metrics": Page(b"tierd_state 1\n"), "/long": Page(b"x" * 4_000_000)}
+
+# A test that waits so long has failed.
+BOUND_S = 30.0
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    listener = webserver.listen("127.0.0.1:0")
+    number: int = listener.getsockname()[1]
+    server = webserver.serve(listener, PAGES.get)
+    yield number
+    server.stop()
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), BOUND_S)
+
+
+def read_all(sock: socket.socket) -> bytes:
+    chunks = []
+    # Who sent nonsense may be hung up on.
+    with contextlib.suppress(ConnectionError):
+        while chunk := sock.recv(65536):
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def ask(port: int, request: bytes = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") -> bytes:
+    with connected(port) as sock:
+        sock.sendall(request)
+        return read_all(sock)
+
+
+def test_a_page_comes_whole_with_its_length(port: int) -> None:
+    head, _, body = ask(port).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Content-Length: 14" in head
+    assert b"Connection: close" in head
+    assert body == b"tierd_state 1\n"
+
+
+def test_a_long_page_comes_whole_to_a_client_that_takes_it_in_pieces(port: int) -> None:
+    assert len(ask(port, b"GET /long HTTP/1.0\r\n\r\n")) > 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /metrics HTTP/1.1\r\n\r\n", HTTPStatus.OK),
+        (b"GET /metrics?name=x HTTP/1.0\r\n\r\n", HTTPStatus.OK),
+        (b"GET /nope HTTP/1.1\r\n\r\n", HTTPStatus.NOT_FOUND),
+        (b"GET /../etc/shadow HTTP/1.1\r\n\r\n", HTTPStatus.NOT_FOUND),
+        (b"GET /\xff HTTP/1.1\r\n\r\n", HTTPStatus.NOT_FOUND),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
+        (b"GET /metrics\r\n\r\n", HTTPStatus.BAD_REQUEST),
+        (b"GET /metrics HTTP/9.9\r\n\r\n", HTTPStatus.BAD_REQUEST),
+        (b"\0\xff\x16\x03\r\n\r\n", HTTPStatus.BAD_REQUEST),
+        (b"", HTTPStatus.BAD_REQUEST),
+        (b"GET /" + b"x" * REQUEST_BYTES_MAX + b" HTTP/1.1\r\n\r\n", HTTPStatus.BAD_REQUEST),
+    ],
+)
+def test_every_request_has_an_answer(request_: bytes, status: HTTPStatus) -> None:
+    assert answer(request_, PAGES.get).startswith(f"HTTP/1.1 {status.value} ".encode())
+
+
+def test_head_has_no_body() -> None:
+    said = answer(b"HEAD /metrics HTTP/1.1\r\n\r\n", PAGES.get)
+    assert b"Content-Length: 14" in said
+    assert said.endswith(b"\r\n\r\n")
+
+
+def test_garbage_and_huge_requests_harm_nobody_else(port: int) -> None:
+    for garbage in (b"", b"\0\xff" * 1000, b"\r\n\r\n", b"G" * 10_000_000):
+        with connected(port) as sock, contextlib.suppress(ConnectionError):
+            sock.sendall(garbage)
+            sock.shutdown(socket.SHUT_WR)
+            read_all(sock)
+    assert ask(port).endswith(b"tierd_state 1\n")
+
+
+def test_two_hundred_silent_clients_hold_up_nobody_and_take_no_thread(port: int) -> None:
+    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - a count
+    with contextlib.ExitStack() as held:
+        for number in range(200):
+            sock = held.enter_context(connected(port))
+            # Half of them have begun to ask, and never end.
+            if number % 2:
+                sock.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
+        assert ask(port).endswith(b"tierd_state 1\n")
+        assert len(os.listdir("/proc/self/task")) == threads  # noqa: PTH208
+
+
+def test_beyond_the_bound_the_one_that_has_waited_longest_goes(port: int) -> None:
+    with contextlib.ExitStack() as held:
+        first = held.enter_context(connected(port))
+        for _ in range(CLIENTS_MAX):
+            held.enter_context(connected(port))
+        assert ask(port).endswith(b"tierd_state 1\n")
+        assert read_all(first) == b""
+
+
+def test_one_that_takes_no_answer_is_let_go(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    monkeypatch.setattr(webserver, "CLIENT_S_MAX", 0.0)
+    with connected(port) as sock:
+        assert read_all(sock) == b""
+
+
+def test_an_address_that_is_taken_is_said(port: int) -> None:
+    with pytest.raises(CannotListen, match=rf"127\.0\.0\.1:{port}: Address already in use"):
+        webserver.listen(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1:19100", "no.such.host.invalid:19100"])
+def test_an_address_of_another_machine_is_said(address: str) -> None:
+    with pytest.raises(CannotListen, match="cannot listen on"):
+        webserver.listen(address)
+
+
+def make_certificate(path: Path, name: str) -> Path:
+    """Key and certificate in one file, replaced in one step."""
+    aside = path.with_name("aside.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "1", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
+         "-keyout", str(aside), "-out", str(path.with_name("crt"))],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    aside.write_bytes(aside.read_bytes() + path.with_name("crt").read_bytes())
+    return aside.replace(path)
+
+
+def ask_by_tls(port: int, trusted: Path, name: str) -> bytes:
+    context = ssl.create_default_context(cafile=str(trusted))
+    with connected(port) as plain, context.wrap_socket(plain, server_hostname=name) as sock:
+        sock.sendall(b"GET /long HTTP/1.1\r\n\r\n")
+        return read_all(sock)
+
+
+def test_by_tls_and_a_renewed_certificate_counts_at_once(tmp_path: Path) -> None:
+    pem = make_certificate(tmp_path / "metrics.pem", "one")
+    listener = webserver.listen("127.0.0.1:0")
+    port: int = listener.getsockname()[1]
+    server = webserver.serve(listener, PAGES.get, tls.certificate(pem))
+    try:
+        assert len(ask_by_tls(port, pem, "one")) > 4_000_000
+        # One that does not speak it gets nothing, and harms nobody.
+        assert b"tierd_state" not in ask(port)
+        make_certificate(pem, "two")
+        assert len(ask_by_tls(port, pem, "two")) > 4_000_000
+        trusted = tmp_path / "crt"
+        pem.write_text("half written")
+        assert len(ask_by_tls(port, trusted, "two")) > 4_000_000
+    finally:
+        server.stop()
+
+
+def test_a_certificate_that_is_missing_is_said(tmp_path: Path) -> None:
+    with pytest.raises(tls.BadCertificate, match="No such file"):
+        tls.certificate(tmp_path / "no.pem")
