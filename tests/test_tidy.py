@@ -56,6 +56,7 @@ PURE_IMPORTS = {
 }
 PURE_LOCAL = {
     "tierd.config",
+    "tierd.cputime",
     "tierd.damon",
     "tierd.errors",
     "tierd.facts",

@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
+from tierd.cputime import CpuTotal
+
 FORMAT = "tierd.counters/1"
 
 
@@ -54,9 +56,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """All schemes, by their id in the plan."""
+    """All schemes, by the names that the plan has for their series; and what watching costs."""
 
     series: Mapping[str, Series] = field(default_factory=dict)
+    cpu: Mapping[int, CpuTotal] = field(default_factory=dict)
+    """Of the kdamonds that watch a node, by its id."""
 
     def total(self, scheme: str) -> Statistics:
         found = self.series.get(scheme)
@@ -71,10 +75,17 @@ def advance(counters: Counters, scheme: str, pid: int, now: Statistics) -> Count
     return replace(counters, series={**counters.series, scheme: after})
 
 
+def used(counters: Counters, node: int, total: CpuTotal) -> Counters:
+    """The counters after the kdamond of a node has used processor time."""
+    return replace(counters, cpu={**counters.cpu, node: total})
+
+
 def to_text(counters: Counters, boot_id: str) -> str:
     """The counters as the text of their file; pids mean something only within one boot."""
     series = {scheme: asdict(one) for scheme, one in sorted(counters.series.items())}
-    return json.dumps({"format": FORMAT, "boot_id": boot_id, "series": series}, indent=1) + "\n"
+    cpu = {str(node): asdict(one) for node, one in sorted(counters.cpu.items())}
+    whole = {"format": FORMAT, "boot_id": boot_id, "series": series, "cpu": cpu}
+    return json.dumps(whole, indent=1) + "\n"
 
 
 def from_text(text: str, boot_id: str) -> Counters | None:
@@ -92,7 +103,12 @@ def from_text(text: str, boot_id: str) -> Counters | None:
                     pid=one["pid"] if same_boot else 0,
                 )
                 for scheme, one in raw["series"].items()
-            }
+            },
+            {
+                int(node): CpuTotal(**one) if same_boot else CpuTotal(one["total_s"])
+                # Files of earlier versions have none.
+                for node, one in raw.get("cpu", {}).items()
+            },
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -137,7 +137,8 @@ def begin(outside: Outside, config: Config) -> Running:
         rescan_s=now_s + RESCAN_S,
         counters_saved_s=now_s,
     )
-    return _start(outside, running)
+    running = _start(outside, running)
+    return replace(running, conflicts=_rivals(outside.sysfs, running))
 
 
 def make_plan(sysfs: Sysfs, topology: Topology, capabilities: Capabilities, config: Config) -> Plan:
@@ -371,7 +372,7 @@ def _sample(outside: Outside, running: Running, applied: Applied) -> Sample:
 
 def _account(outside: Outside, running: Running, applied: Applied, now: Sample) -> Running:
     """Add a reading to the totals."""
-    totals, cpu = running.counters, dict(running.cpu)
+    totals = running.counters
     for kdamond in now.kdamonds:
         if kdamond.state != "on":
             continue
@@ -386,12 +387,13 @@ def _account(outside: Outside, running: Running, applied: Applied, now: Sample) 
                 scheme.sz_applied,
                 scheme.qt_exceeds,
             )
-            totals = counters.advance(totals, item.id, kdamond.pid, said)
+            totals = counters.advance(totals, applied.plan.series(item), kdamond.pid, said)
         used_s = cputime.read(outside.sysfs, kdamond.pid, outside.ticks_per_s)
         if used_s is not None:
-            before = cpu.get(kdamond.index, CpuTotal())
-            cpu[kdamond.index] = cputime.advance(before, kdamond.pid, used_s)
-    return replace(running, counters=totals, cpu=cpu, before=running.sample, sample=now)
+            node = applied.plan.watches[kdamond.index].node
+            before = totals.cpu.get(node, CpuTotal())
+            totals = counters.used(totals, node, cputime.advance(before, kdamond.pid, used_s))
+    return replace(running, counters=totals, before=running.sample, sample=now)
 
 
 def _rescan_if_due(outside: Outside, running: Running, now_s: float) -> Running:
@@ -413,7 +415,7 @@ def _rescan_if_due(outside: Outside, running: Running, now_s: float) -> Running:
 
 
 def _rescan(outside: Outside, running: Running) -> Running:
-    running = replace(running, conflicts=_conflicts(outside.sysfs, running))
+    running = replace(running, conflicts=_rivals(outside.sysfs, running))
     if running.applied is None:
         # It is started with its own look at the machine, when its pause is over.
         return running
@@ -440,15 +442,9 @@ def _stand_down(outside: Outside, running: Running) -> Running:
     return running
 
 
-def _conflicts(sysfs: Sysfs, running: Running) -> tuple[str, ...]:
+def _rivals(sysfs: Sysfs, running: Running) -> tuple[others.Rival, ...]:
     """Who else moves or watches memory now."""
-    found = others.neighbours(sysfs)
-    told = [f"{module.name} holds DAMON" for module in found.holders]
-    if found.numa_balancing is not None and found.numa_balancing & others.NUMA_BALANCING_TIERING:
-        told.append("NUMA balancing promotes pages too (kernel.numa_balancing has bit 2)")
-    if running.applied is None and found.kdamonds:
-        told.append(f"{len(found.kdamonds)} kdamonds that are not tierd's")
-    return tuple(told)
+    return others.rivals(others.neighbours(sysfs), ours_run=running.applied is not None)
 
 
 def _reload(outside: Outside, running: Running) -> tuple[Running, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd.config import Mode
+from tierd.neighbours import Owner
 from tierd.plan import Direction
 from tierd.snapshot import NodeStatus, SchemeStatus, Snapshot, State
 from tierd.tally import Tally
@@ -40,6 +41,17 @@ EVENTS = (
 )
 # What DAMON answers with, by tests/contract.
 WRITE_ERRORS = ("EBUSY", "EINVAL", "ENOENT", "ENOMEM", "EPERM")
+
+# The kernel's names (mm/vmstat.c, vmstat_text[]); which of them a node has differs by kernel.
+NODE_VMSTAT = {
+    "pgpromote_success": "promoted by NUMA balancing",
+    "pgpromote_candidate": "that NUMA balancing found hot on the node",
+    "pgpromote_candidate_nrl": "of these, past its rate limit",
+    "pgdemote_kswapd": "demoted by kswapd",
+    "pgdemote_direct": "demoted by allocations that had to reclaim",
+    "pgdemote_khugepaged": "demoted by khugepaged",
+    "pgdemote_proactive": "demoted because a program asked for reclaim",
+}
 
 Values = Iterable[tuple[tuple[str, ...], float]]
 """Label values, in the order of the metric's labels, and the value."""
@@ -96,11 +108,15 @@ def _per_tier_node(value: Callable[[NodeStatus], float]) -> Callable[[Seen], Val
 
 
 def _per_scheme(value: Callable[[SchemeStatus], float | None]) -> Callable[[Seen], Values]:
+    """A scheme that only observes is another one: what it would have moved was not moved."""
+
     def values(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
+        mode = seen.snapshot.mode
         for scheme in seen.snapshot.schemes:
             found = value(scheme)
+            name = scheme.scheme if mode == Mode.manage else f"{scheme.scheme}:{mode}"
             if found is not None:
-                yield (scheme.scheme, str(scheme.source_node), str(scheme.target_node)), found
+                yield (name, str(scheme.source_node), str(scheme.target_node)), found
 
     return values
 
@@ -112,6 +128,25 @@ def _moved(direction: Direction) -> Callable[[Seen], Values]:
         for scheme in seen.snapshot.schemes
         if scheme.action == direction and seen.snapshot.mode != Mode.observe
     )
+
+
+def _node_vmstat(name: str) -> Metric:
+    return Metric(
+        f"node_vmstat_{name}_total",
+        Kind.counter,
+        ("numa_node",),
+        f"Pages {NODE_VMSTAT[name]}, since boot (/sys/devices/system/node/nodeN/vmstat).",
+        _per_node(lambda node: dict(node.vmstat).get(name)),
+    )
+
+
+def _vmstat(name: str, what: str, value: Callable[[Snapshot], int | None]) -> Metric:
+    def values(seen: Seen) -> Values:
+        found = value(seen.snapshot)
+        return () if found is None else (((), found),)
+
+    doc = f"Pages that {what}, by anybody on the whole machine, since boot (/proc/vmstat)."
+    return Metric(f"vmstat_{name}_total", Kind.counter, (), doc, values)
 
 
 def _states(seen: Seen) -> Values:
@@ -169,6 +204,21 @@ METRICS = (
         _per_node(lambda node: node.headroom_target_bytes),
     ),
     Metric(
+        "hot_bytes",
+        Kind.gauge,
+        _NODE,
+        "Hot memory on the node that could go to a faster one; absent where nobody senses it.",
+        _per_node(lambda node: node.hot_bytes),
+    ),
+    Metric(
+        "cold_bytes",
+        Kind.gauge,
+        _NODE,
+        "Memory of the node that nobody accesses and that could go to a slower one, free memory "
+        "included; absent where nobody senses it.",
+        _per_node(lambda node: node.cold_bytes),
+    ),
+    Metric(
         "promoted_bytes_total",
         Kind.counter,
         _PAIR,
@@ -193,8 +243,7 @@ METRICS = (
         "scheme_applied_bytes_total",
         Kind.counter,
         _SCHEME,
-        "Memory that the scheme moved, or found while it only observes "
-        "(schemes/N/stats/sz_applied).",
+        "Memory that the scheme moved (schemes/N/stats/sz_applied).",
         _per_scheme(lambda scheme: scheme.applied_bytes_total),
     ),
     Metric(
@@ -240,6 +289,16 @@ METRICS = (
         lambda seen: (
             ((str(one.numa_node),), one.cpu_seconds_total) for one in seen.snapshot.kdamonds
         ),
+    ),
+    *map(_node_vmstat, NODE_VMSTAT),
+    _vmstat("pgmigrate_success", "were moved", lambda snapshot: snapshot.pgmigrate_success),
+    _vmstat("pgmigrate_fail", "could not be moved", lambda snapshot: snapshot.pgmigrate_fail),
+    Metric(
+        "conflicts",
+        Kind.gauge,
+        ("owner",),
+        "1 while somebody else holds DAMON or moves pages too; `tierd status` says how.",
+        lambda seen: (((owner,), owner in seen.snapshot.conflict_owners) for owner in Owner),
     ),
     Metric(
         "loop_duration_seconds",

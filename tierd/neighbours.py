@@ -1,6 +1,7 @@
 """Who else moves or watches memory on this machine; read only."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tierd.errors import TierdError
 from tierd.observe import KDAMONDS
@@ -72,6 +73,34 @@ class Neighbours:
     def holders(self) -> tuple[DamonModule, ...]:
         """The modules that hold DAMON now."""
         return tuple(module for module in self.modules if module.enabled)
+
+
+class Owner(StrEnum):
+    """Whose work may cross ours; the value is the label of `tierd_conflicts`."""
+
+    damon_module = "damon_module"
+    foreign_kdamond = "foreign_kdamond"
+    numa_balancing = "numa_balancing"
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One who moves or watches memory as well, and how, in words."""
+
+    owner: Owner
+    text: str
+
+
+def rivals(found: Neighbours, *, ours_run: bool) -> tuple[Rival, ...]:
+    """Who is in the way, of those that are there. While ours run, all kdamonds are ours."""
+    told = [Rival(Owner.damon_module, f"{module.name} holds DAMON") for module in found.holders]
+    if found.numa_balancing is not None and found.numa_balancing & NUMA_BALANCING_TIERING:
+        text = "NUMA balancing promotes pages too (kernel.numa_balancing has bit 2)"
+        told.append(Rival(Owner.numa_balancing, text))
+    if not ours_run and found.kdamonds:
+        text = f"{len(found.kdamonds)} kdamonds that are not tierd's"
+        told.append(Rival(Owner.foreign_kdamond, text))
+    return tuple(told)
 
 
 def neighbours(sysfs: Sysfs) -> Neighbours:

@@ -125,6 +125,10 @@ class Plan:
         """Equal for plans that leave the kernel, and the settings around DAMON, alike."""
         return fingerprint((*self.writes, *(Write(knob.path, knob.value) for knob in self.knobs)))
 
+    def series(self, item: Item) -> str:
+        """The name of a scheme's totals: what was moved, and what only would have been."""
+        return item.id if self.mode is Mode.manage else f"{item.id}:{self.mode}"
+
     def item(self, kdamond: int, scheme: int) -> Item | None:
         """The item that a scheme of the kernel belongs to; None for a sensor."""
         wanted = (kdamond, scheme)

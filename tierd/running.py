@@ -9,6 +9,7 @@ from tierd.config import Config, Mode
 from tierd.counters import Counters, Series
 from tierd.cputime import CpuTotal
 from tierd.damon import Metric
+from tierd.neighbours import Rival
 from tierd.observe import Capabilities
 from tierd.plan import Direction, Item
 from tierd.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
@@ -49,11 +50,10 @@ class Running:
     watermarks: tuple[Watermarks, ...] = ()
     before: Sample | None = None
     sample: Sample | None = None
-    conflicts: tuple[str, ...] = ()
+    conflicts: tuple[Rival, ...] = ()
     retries: Mapping[int, Retry] = field(default_factory=dict)
     """By kdamond; WHOLE stands for the start of everything."""
     restarts: Mapping[int, int] = field(default_factory=dict)
-    cpu: Mapping[int, CpuTotal] = field(default_factory=dict)
     refresh: Refresh = field(default_factory=Refresh)
     tuning: Tuning = field(default_factory=Tuning)
     hotplug: Debounce = field(default_factory=Debounce)
@@ -104,7 +104,10 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
         goals=_goals(running, sample) if sample else (),
         kdamonds=_kdamonds(running),
         degraded=applied.plan.degraded if applied else (),
-        conflicts=running.conflicts,
+        conflicts=tuple(rival.text for rival in running.conflicts),
+        conflict_owners=tuple(sorted({rival.owner for rival in running.conflicts})),
+        pgmigrate_success=sample.pgmigrate_success if sample else None,
+        pgmigrate_fail=sample.pgmigrate_fail if sample else None,
         events=running.events,
         loop_duration_seconds=loop_s,
         refreshed_seconds_ago=max(0.0, sample.monotonic_s - running.refresh.at_s)
@@ -125,6 +128,7 @@ def _node(running: Running, node: NodeSample) -> NodeStatus:
         headroom_target_bytes=_headroom_bytes(running, node),
         hot_bytes=sensed.hot_bytes if sensed else None,
         cold_bytes=sensed.cold_bytes if sensed else None,
+        vmstat=node.counters,
     )
 
 
@@ -138,7 +142,8 @@ def _headroom_bytes(running: Running, node: NodeSample) -> int | None:
 
 
 def _scheme(running: Running, item: Item) -> SchemeStatus:
-    series = running.counters.series.get(item.id, Series())
+    name = running.applied.plan.series(item) if running.applied else item.id
+    series = running.counters.series.get(name, Series())
     now = _scheme_sample(running.sample, item)
     return SchemeStatus(
         scheme=item.id,
@@ -208,7 +213,7 @@ def _kdamonds(running: Running) -> tuple[KdamondStatus, ...]:
                 up=now is not None and now.state == "on" and now.pid == pid,
                 pid=pid,
                 restarts_total=running.restarts.get(watch.index, 0),
-                cpu_seconds_total=running.cpu.get(watch.index, CpuTotal()).total_s,
+                cpu_seconds_total=running.counters.cpu.get(watch.node, CpuTotal()).total_s,
             )
         )
     return tuple(found)
@@ -219,7 +224,7 @@ def moved_bytes(running: Running, direction: Direction) -> int:
     if running.applied is None:
         return 0
     return sum(
-        running.counters.total(item.id).sz_applied
+        running.counters.total(running.applied.plan.series(item)).sz_applied
         for item in running.applied.plan.items
         if item.direction is direction
     )

@@ -33,6 +33,8 @@ class NodeStatus:
     """Hot memory that could go to a faster node; None where nobody senses it."""
     cold_bytes: int | None = None
     """Memory that nobody accesses and that could go to a slower node, free memory included."""
+    vmstat: tuple[tuple[str, int], ...] = ()
+    """The node's own counters of promotion and demotion, in pages since boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,15 @@ class Snapshot:
     kdamonds: tuple[KdamondStatus, ...] = ()
     degraded: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    conflict_owners: tuple[str, ...] = ()
+    """Whose doing these are: `tierd.neighbours.Owner`."""
     events: tuple[EventStatus, ...] = ()
     loop_duration_seconds: float = 0.0
     refreshed_seconds_ago: float | None = None
     """How old the kernel's statistics were then; None before the first update."""
+    pgmigrate_success: int | None = None
+    """Pages that anybody moved since boot, on the whole machine; the next, could not be moved."""
+    pgmigrate_fail: int | None = None
 
 
 # `status` shows the last few events; a longer history has its own store.

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd.counters import Counters, Series, Statistics, advance, from_text, to_text
+from tierd import cputime
+from tierd.counters import Counters, Series, Statistics, advance, from_text, to_text, used
+from tierd.cputime import CpuTotal
 
 BOOT = "b00t"
 sizes = st.integers(0, 2**63)
@@ -57,6 +59,16 @@ def test_after_a_reboot_totals_stay_and_pids_are_forgotten() -> None:
     assert after is not None
     assert after.total("a") == applied(10)
     assert advance(after, "a", 7, applied(12)).total("a") == applied(22)
+
+
+def test_processor_time_goes_on_after_a_restart_and_after_a_reboot() -> None:
+    before = used(Counters(), 1, CpuTotal(total_s=9.5, pid=7, seen_s=4.5))
+    again = from_text(to_text(before, BOOT), BOOT)
+    assert again == before
+    rebooted = from_text(to_text(before, BOOT), "another")
+    assert rebooted is not None
+    # A kdamond that happens to have the same pid is another one.
+    assert cputime.advance(rebooted.cpu[1], 7, 5.0).total_s == 14.5
 
 
 @pytest.mark.parametrize(
