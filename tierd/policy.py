@@ -72,6 +72,12 @@ DEMAND_SAMPLE_US_MAX = 20_000
 DEMAND_HOT_AGE = 0
 DEMAND_COLD_AGE = 3
 
+# Where no look at each page stands behind it, a region must have been seen idle for longer: 200
+# looks, of which one hits if half a percent of its pages is in use, or more at fixed intervals,
+# where an aggregation takes no longer than that.
+DEMAND_COLD_AGE_UNFILTERED = 10
+DEMAND_COLD_AGE_FIXED = 20
+
 # How much more than the rate a window may take at most. A window lasts for a number of samples,
 # and a kdamond that works is late for each: twice as late on emulated processors. Where a kernel
 # charges what it could not move, the quota is of tries, and half of them fail. tierd keeps to the
@@ -297,12 +303,18 @@ def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
         least = max(1, -(-intervals.samples * config.hot_accesses_min_bp // BP_MAX))
         accesses, age_ms, age = Span(least, UINT_MAX), config.hot_age_ms_min, DEMAND_HOT_AGE
     else:
-        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, DEMAND_COLD_AGE
+        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, _cold_age(sources)
     if sources.tuner.loop is not Loop.demand:
         age = 0
     if age_ms:
         age = -(-age_ms * 1000 // intervals.aggr_us)
     return AccessPattern(Span(PAGE_BYTES, ULONG_MAX), accesses, Span(age, UINT_MAX))
+
+
+def _cold_age(sources: _Sources) -> int:
+    if _asks_age(sources, Direction.demote):
+        return DEMAND_COLD_AGE
+    return DEMAND_COLD_AGE_UNFILTERED if sources.intervals.goal else DEMAND_COLD_AGE_FIXED
 
 
 def _scheme(sources: _Sources, way: _Target) -> Scheme:
