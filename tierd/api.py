@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         text = self._sources().documents(self.path)
         if text is None:
-            known = "/v1/status, /v1/plan"
+            known = "/v1/status, /v1/plan, /v1/recent"
             self._refuse(HTTPStatus.NOT_FOUND, f"there is no {self.path}; there are: {known}")
             return
         self._send(HTTPStatus.OK, text)

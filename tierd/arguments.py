@@ -16,9 +16,10 @@ examples:
   tierd doctor                 is everything as tierd needs it? changes nothing
   tierd tiers                  the nodes, and how each got its tier
   tierd plan                   what would be done here, in words
-  tierd run --observe --for 2m look, move nothing
+  tierd observe --for 2m       look, move nothing, say what would move
   tierd run                    the daemon, in the foreground
   tierd status                 what it does now, and why
+  tierd why node1              why its pages move, or do not
   tierd history --since 2h     how it went; --svg FILE for a picture
   tierd restore --print        what undoing everything would write
 """
@@ -36,6 +37,10 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"tierd {__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
     _run(_verb(verbs, "run", "the daemon, in the foreground"))
+    observe = _verb(verbs, "observe", "look for a while, move nothing, say what would move")
+    _config_options(observe)
+    _simulate(observe)
+    _for(observe, "how long to look (default: 2m)", 120_000)
     plan = _verb(verbs, "plan", "what would be done, in words; changes nothing")
     _config_options(plan)
     how = plan.add_mutually_exclusive_group()
@@ -70,6 +75,9 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--json", action="store_true", help="one JSON object with every reading")
     how.add_argument("--svg", type=Path, metavar="FILE", help="as a picture, to paste")
     _since(history, "how far back; a day is kept (default: 1h)", 3_600_000)
+    _verb(verbs, "top", "a live view of `status`; q ends it")
+    why = _verb(verbs, "why", "why a node's pages move, or do not: from reading to decision")
+    why.add_argument("node", metavar="NODE", help="0, or node0")
     _verb(verbs, "reload", "have the daemon read its configuration again")
     _verb(verbs, "pause", "have the daemon stop all movement")
     _verb(verbs, "resume", "have the daemon move again")
@@ -97,23 +105,32 @@ def _verb(
 def _run(run: argparse.ArgumentParser) -> None:
     _config_options(run)
     where = run.add_mutually_exclusive_group()
+    _simulate(where)
     where.add_argument(
+        "--demo", action="store_true", help="on this machine if it can be, else simulated"
+    )
+    run.add_argument("--observe", action="store_true", help="move nothing, only look")
+    _for(run, "stop after so long (30s, 2m)", None)
+
+
+def _simulate(verb: "argparse._ActionsContainer") -> None:
+    verb.add_argument(
         "--simulate",
         nargs="?",
         const="two-tier",
         metavar="MACHINE",
         help="on a simulated machine (default: two-tier); nothing real is touched",
     )
-    where.add_argument(
-        "--demo", action="store_true", help="on this machine if it can be, else simulated"
-    )
-    run.add_argument("--observe", action="store_true", help="move nothing, only look")
-    run.add_argument(
+
+
+def _for(verb: argparse.ArgumentParser, about: str, default: int | None) -> None:
+    verb.add_argument(
         "--for",
         dest="for_ms",
         type=_duration_ms,
         metavar="DURATION",
-        help="stop after so long (30s, 2m)",
+        default=default,
+        help=about,
     )
 
 

@@ -50,7 +50,8 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
     if simulated is None:
         stage = service.real_stage(arguments.root)
         if options.live:
-            say("tierd on this machine. It moves pages. Ctrl-C stops it and puts everything back.")
+            does = "It moves nothing" if options.observe else "It moves pages"
+            say(f"tierd on this machine. {does}. Ctrl-C stops it and puts everything back.")
     else:
         stage = _simulated_stage(simulated)
         if lack:
@@ -135,12 +136,38 @@ def status(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """The daemon's last snapshot; never makes the kernel work."""
     import time
 
+    from tierd import statusview
+
     document = client.get(run_dir(arguments).run / SOCKET, "/v1/status")
     if arguments.json:
         _say_json(say, document)
     else:
-        say(render.status_text(document, time.time()))
+        say(statusview.text(document, time.time(), columns()))
     return ExitCode.degraded if document["state"] == "degraded" else ExitCode.ok
+
+
+def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """From reading to decision, over the last ticks."""
+    from tierd import whyview
+
+    node = whyview.node_id(arguments.node)
+    looks = client.get(run_dir(arguments).run / SOCKET, "/v1/recent")["looks"]
+    say(whyview.text(looks, node, columns()))
+    return ExitCode.ok
+
+
+def top(arguments: argparse.Namespace, _say: Say) -> ExitCode:
+    """A live view."""
+    from tierd import top as live
+
+    path = run_dir(arguments).run / SOCKET
+    return live.run(lambda: client.get(path, "/v1/status"))
+
+
+def observe(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """`run --observe` for a while, and then what tierd would do."""
+    arguments.observe, arguments.demo = True, False
+    return run(arguments, say)
 
 
 def events(arguments: argparse.Namespace, say: Say) -> ExitCode:
@@ -239,6 +266,9 @@ COMMANDS = {
     "events": events,
     "history": history,
     "status": status,
+    "observe": observe,
+    "top": top,
+    "why": why,
     "restore": restore,
     "reload": ask_loop,
     "pause": ask_loop,

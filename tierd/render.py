@@ -5,9 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tierd.topology import EmptyNode, Node, Performance, Topology
-from tierd.units import format_ids, format_percent, format_rate, format_size
-
-BAR_CELLS = 20
+from tierd.units import format_ids, format_size
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -19,12 +17,6 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def bar(part: float, cells: int = BAR_CELLS) -> str:
-    """A share from 0 to 1 as a bar of plain characters."""
-    filled = round(min(max(part, 0.0), 1.0) * cells)
-    return "#" * filled + "." * (cells - filled)
 
 
 def tiers_text(topology: Topology) -> str:
@@ -121,70 +113,6 @@ def _node_document(topology: Topology, node: Node) -> dict[str, Any]:
         "promotion_targets": list(topology.promotion_targets(node.id)),
         "tier_from": node.tier_origin,
     }
-
-
-def status_text(status: dict[str, Any], now: float) -> str:
-    """`tierd status`: the verdict first, then what it rests on."""
-    if "at" not in status:
-        return "STARTING: the first reading is not there yet"
-    lines = [f"{status['state'].upper()}: {status['reason']}", _vitals(status, now), ""]
-    lines += [_node_bar(node) for node in status["nodes"]]
-    if status["schemes"]:
-        rows: list[tuple[str, ...]] = [
-            ("SCHEME", "MOVED", "TRIED", "NOW", "QUOTA/WINDOW", "QUOTA HIT")
-        ]
-        rows += [_scheme_row(scheme) for scheme in status["schemes"]]
-        lines += ["", *table(rows)]
-    if status["goals"]:
-        lines += ["", *(_goal_line(goal) for goal in status["goals"])]
-    lines += [f"steered by: {status['tuner']}: {status['tuner_reason']}"]
-    for title, entries in (
-        ("degraded because", status["degraded"]),
-        ("neighbours", status["conflicts"]),
-        ("last events", [event_line(event) for event in status["events"][-5:]]),
-    ):
-        if entries:
-            lines += ["", title, *(f"  {entry}" for entry in entries)]
-    return "\n".join(lines)
-
-
-def _vitals(status: dict[str, Any], now: float) -> str:
-    up = sum(kdamond["up"] for kdamond in status["kdamonds"])
-    age = max(0.0, now - status["at"])
-    stale = status["refreshed_seconds_ago"]
-    counters = "no counters yet" if stale is None else f"counters {stale + age:.0f} s old"
-    return (
-        f"on {status['machine']}, mode {status['mode']}; "
-        f"{up} of {len(status['kdamonds'])} kdamonds run; sample {age:.0f} s old, {counters}"
-    )
-
-
-def _node_bar(node: dict[str, Any]) -> str:
-    size, free = node["size_bytes"], node["free_bytes"]
-    target = node["headroom_target_bytes"]
-    goal = f", keeps {format_size(target)} free" if target is not None else ""
-    return (
-        f"  node{node['numa_node']:<3} [{bar((size - free) / size)}] {format_size(size)}, "
-        f"{format_size(free)} free{goal}  ({node['tier']})"
-    )
-
-
-def _scheme_row(scheme: dict[str, Any]) -> tuple[str, ...]:
-    effective = scheme["quota_effective_bytes"]
-    quota = "?" if effective is None else format_size(effective)
-    return (
-        scheme["scheme"],
-        format_size(scheme["applied_bytes_total"]),
-        format_size(scheme["tried_bytes_total"]),
-        format_rate(scheme["applied_bytes_per_s"]),
-        f"{quota} of {format_size(scheme['quota_bytes_max'])}",
-        str(scheme["quota_exceeded_total"]),
-    )
-
-
-def _goal_line(goal: dict[str, Any]) -> str:
-    now, target = format_percent(goal["current_bp"]), format_percent(goal["target_bp"])
-    return f"goal {goal['goal']}: {now}, aims at {target}"
 
 
 def event_line(event: Mapping[str, Any]) -> str:

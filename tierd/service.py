@@ -10,7 +10,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tierd import api, configfile, daemon, discovery, observe, planned, rundir, saved, tally
+from tierd import (
+    api,
+    configfile,
+    daemon,
+    discovery,
+    observe,
+    outlook,
+    planned,
+    rundir,
+    saved,
+    tally,
+)
 from tierd import counters as totals
 from tierd.chronicle import Chronicle
 from tierd.clock import Clock, SystemClock
@@ -23,7 +34,15 @@ from tierd.plan import Direction, Plan
 from tierd.rundir import RunDir
 from tierd.running import Identity, Running, moved_bytes
 from tierd.saved import SavedState
-from tierd.snapshot import SCHEMA, EventStatus, Snapshot, State, document
+from tierd.snapshot import (
+    RECENT_SCHEMA,
+    SCHEMA,
+    EventStatus,
+    Snapshot,
+    State,
+    document,
+    look,
+)
 from tierd.sysfs import CountedSysfs, PatientSysfs, RealSysfs, Sysfs
 from tierd.tally import Tally
 from tierd.units import format_percent, format_size
@@ -140,12 +159,21 @@ def load_saved(folder: RunDir) -> SavedState | None:
     return None if text is None else saved.from_text(text)
 
 
+# A minute of looks, unless a tick is longer: what `tierd why` tells of.
+RECENT = 60
+
+
 @dataclass(slots=True)
 class Published:
-    """The newest snapshot. One assignment replaces it, so readers need no lock."""
+    """The newest snapshots. One assignment replaces each, so readers need no lock."""
 
     snapshot: Snapshot | None = None
     plan: Plan | None = None
+    recent: tuple[Snapshot, ...] = ()
+
+    def add(self, snapshot: Snapshot, plan: Plan | None) -> None:
+        self.snapshot, self.plan = snapshot, plan
+        self.recent = (*self.recent, snapshot)[-RECENT:]
 
     def text_at(self, path: str) -> str | None:
         if path == "/v1/status":
@@ -156,6 +184,8 @@ class Published:
             if self.plan is None:
                 return json.dumps({"schema": planned.SCHEMA, "writes": []})
             return json.dumps(planned.as_document(self.plan))
+        if path == "/v1/recent":
+            return json.dumps({"schema": RECENT_SCHEMA, "looks": list(map(look, self.recent))})
         return None
 
 
@@ -176,6 +206,9 @@ class LiveLine:
             f"node{node.numa_node} {format_percent(node.free_bytes * 10_000 / node.size_bytes)}"
             for node in snapshot.nodes
         )
+        if snapshot.state is State.observing:
+            self._say_observed(snapshot)
+            return
         hot = (
             f"hot set {self.shown.hot_share_fast():4.0%} on the fast tier | " if self.shown else ""
         )
@@ -185,6 +218,16 @@ class LiveLine:
             f"down {format_size(demoted)} (+{format_size(demoted - self.demoted)}) | free: {free}"
         )
         self.promoted, self.demoted = promoted, demoted
+        self.ticks += 1
+
+    def _say_observed(self, snapshot: Snapshot) -> None:
+        found = outlook.outlook((snapshot,))
+        seen = (
+            f"{format_size(found.hot_bytes)} hot below, {format_size(found.cold_bytes)} cold above"
+            if found
+            else "nothing is known yet"
+        )
+        self.say(f"{self.ticks:4d} s | {snapshot.state} | {seen}")
         self.ticks += 1
 
 
@@ -206,7 +249,10 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         reporter.start(config)
         try:
             outside = _outside(options, stage, inbox, store, published, reporter, say)
-            return daemon.run(outside, config, options.for_s)
+            code = daemon.run(outside, config, options.for_s)
+            if options.observe:
+                say(outlook.sentence(outlook.outlook(published.recent[-outlook.LOOKS :])))
+            return code
         finally:
             reporter.stop()
             server.stop()
@@ -235,9 +281,8 @@ def _outside(
     kept = Chronicle(options.folder)
 
     def publish(snapshot: Snapshot, running: Running) -> None:
-        published.snapshot = snapshot
+        published.add(snapshot, running.applied.plan if running.applied else None)
         kept.saw(snapshot)
-        published.plan = running.applied.plan if running.applied else None
         reporter.publish(snapshot)
         if options.live:
             line.show(snapshot, running)

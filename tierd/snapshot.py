@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 SCHEMA = "tierd.status/1"
+RECENT_SCHEMA = "tierd.recent/1"
 
 
 class State(StrEnum):
@@ -130,3 +131,15 @@ def remember(events: tuple[EventStatus, ...], *new: EventStatus) -> tuple[EventS
 def document(snapshot: Snapshot) -> dict[str, Any]:
     """The snapshot as the JSON object that `tierd status --json` promises; additive only."""
     return {"schema": SCHEMA, **asdict(snapshot)}
+
+
+def look(snapshot: Snapshot) -> dict[str, Any]:
+    """What `tierd why` needs of a snapshot."""
+    return {
+        "at": snapshot.at,
+        "state": snapshot.state,
+        "tuner": snapshot.tuner,
+        "nodes": [asdict(node) for node in snapshot.nodes],
+        "schemes": [asdict(scheme) for scheme in snapshot.schemes],
+        "goals": [asdict(goal) for goal in snapshot.goals],
+    }

@@ -1,0 +1,129 @@
+"""`tierd status`: the verdict and what it rests on."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fixtures.snapshots import FAST, MIB, SLOW, SNAPSHOT, parked, with_nodes
+from tierd import statusview
+from tierd.snapshot import GoalStatus, Snapshot, State, document
+
+NOW = 10_002.0
+
+UNSENSED = with_nodes(replace(FAST, cold_bytes=None), replace(SLOW, hot_bytes=None))
+
+VERDICTS: list[tuple[str, Snapshot, str]] = [
+    (
+        "all is well",
+        SNAPSHOT,
+        "ACTIVE: headroom is kept, 50 MiB hot below; 30 MB/s up, 40 MB/s down",
+    ),
+    ("its cost and age", SNAPSHOT, "kdamonds 1% of a CPU; sample 2 s old"),
+    (
+        "no room",
+        with_nodes(replace(FAST, free_bytes=30 * MIB)),
+        "ACTIVE: headroom is short by 70 MiB on node0, 50 MiB hot below",
+    ),
+    (
+        "a little short comes and goes",
+        with_nodes(replace(FAST, free_bytes=95 * MIB)),
+        "headroom is kept",
+    ),
+    ("nothing to do", with_nodes(slow=replace(SLOW, hot_bytes=MIB)), "nothing hot waits below"),
+    ("not sensed, goals met", UNSENSED, "ACTIVE: headroom is kept; 30 MB/s up"),
+    (
+        "not sensed, a goal missed",
+        replace(UNSENSED, goals=(GoalStatus("node_mem_used_bp:0", 9000, 9970),)),
+        "headroom is kept, 1 of 1 goals not met yet",
+    ),
+    (
+        "observing",
+        replace(SNAPSHOT, state=State.observing),
+        "OBSERVING: nothing moves; 50 MiB hot below and 280 MiB cold above; kdamonds",
+    ),
+    ("paused", replace(SNAPSHOT, state=State.paused), "PAUSED: nothing moves until `tierd resume`"),
+    (
+        "degraded",
+        replace(SNAPSHOT, state=State.degraded, reason="kdamond of node 0 died"),
+        "DEGRADED: kdamond of node 0 died; 30 MB/s up",
+    ),
+    ("stuck", replace(SNAPSHOT, at=9_000.0), "STUCK: no look at the machine for 1002 s"),
+]
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "said"), [row[1:] for row in VERDICTS], ids=[row[0] for row in VERDICTS]
+)
+def test_verdict(snapshot: Snapshot, said: str) -> None:
+    assert said in statusview.verdict(document(snapshot), NOW)
+
+
+def test_the_verdict_is_the_first_line_and_the_next_command_the_last() -> None:
+    lines = statusview.text(document(SNAPSHOT), NOW, 200).splitlines()
+    assert lines[0] == statusview.verdict(document(SNAPSHOT), NOW)
+    assert lines[-1] == "next: tierd top | tierd history"
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "step"),
+    [
+        (replace(SNAPSHOT, state=State.degraded), "tierd doctor | tierd events"),
+        (replace(SNAPSHOT, state=State.paused), "tierd resume"),
+        (replace(SNAPSHOT, state=State.observing), "tierd plan, then"),
+        (parked(), "tierd why 1 | tierd top"),
+        (SNAPSHOT, "tierd top"),
+    ],
+)
+def test_the_next_command(snapshot: Snapshot, step: str) -> None:
+    assert statusview.next_step(document(snapshot)).startswith(step)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_it_fits(columns: int) -> None:
+    lines = statusview.text(document(SNAPSHOT), NOW, columns).splitlines()
+    assert max(map(len, lines)) <= columns
+
+
+def test_bars_show_what_is_used_cold_hot_free_and_kept() -> None:
+    nodes = document(SNAPSHOT)["nodes"]
+    assert statusview.bar(nodes[0], 50) == "#" * 30 + "-" * 14 + ".|...."
+    assert statusview.bar(nodes[1], 50) == "#" * 11 + "+" + "." * 38
+
+
+def test_a_little_that_is_hot_is_to_be_seen() -> None:
+    node = document(with_nodes(slow=replace(SLOW, hot_bytes=25 * MIB)))["nodes"][1]
+    assert "+" in statusview.bar(node, 10)
+
+
+def test_the_fastest_tier_comes_first() -> None:
+    nodes = document(with_nodes(replace(FAST, numa_node=5)))["nodes"]
+    assert [line.split()[0] for line in statusview.node_lines(nodes[::-1], 80)] == [
+        "node5",
+        "node1",
+    ]
+
+
+def test_reasons_neighbours_losses_and_events_are_told() -> None:
+    snapshot = replace(SNAPSHOT, degraded=("no pause",), conflicts=("numad runs",))
+    text = statusview.text(document(snapshot), NOW, 100)
+    for said in (
+        "promote-1-0: up to 30 MB/s",
+        "no pause",
+        "numad runs",
+        "01:46:40Z running: started",
+    ):
+        assert said in text
+
+
+def test_before_the_first_reading() -> None:
+    starting = {"schema": "tierd.status/1", "state": "starting"}
+    assert statusview.text(starting, NOW, 80).startswith("STARTING")
+
+
+def test_an_older_daemon_is_drawn_as_far_as_it_goes() -> None:
+    old = document(SNAPSHOT)
+    for node in old["nodes"]:
+        del node["hot_bytes"], node["cold_bytes"]
+    for scheme in old["schemes"]:
+        del scheme["reason"]
+    assert "ACTIVE: headroom is kept" in statusview.text(old, NOW, 80)

@@ -1,0 +1,205 @@
+"""`tierd top`: frames as values, and the whole thing in a terminal of any size."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.snapshots import MB, SNAPSHOT, with_nodes
+from tierd import api, screen, top
+from tierd.api import Sources
+from tierd.errors import NotRunning
+from tierd.plots import ASCII, UNICODE
+from tierd.screen import View
+from tierd.snapshot import document
+
+NOW = 10_001.0
+
+
+def watched(seconds: int = 5) -> View:
+    view = View()
+    for second in range(seconds):
+        status = document(with_nodes(at=10_000.0 + second))
+        view = screen.seen(view, status)
+    return view
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("rows", [10, 24, 50])
+def test_a_frame_fills_the_terminal_and_no_more(columns: int, rows: int) -> None:
+    for view in (View(), watched(), watched(300), screen.lost(watched(), "tierd is not running")):
+        drawn = screen.frame(view, NOW, columns, rows, UNICODE)
+        assert len(drawn) == rows
+        assert max(map(len, drawn)) <= columns
+        assert drawn[-1].startswith("q quit")
+
+
+def test_a_frame_has_it_all() -> None:
+    drawn = "\n".join(screen.frame(watched(), NOW, 80, 40, ASCII))
+    for said in ("ACTIVE", "node0", "up ", "hot below", "promote-1-0", "running: started"):
+        assert said in drawn
+    assert "#####" in drawn
+
+
+def test_the_same_snapshot_is_not_counted_twice() -> None:
+    view = watched(1)
+    assert screen.seen(view, document(with_nodes(at=10_000.0))).trend == view.trend
+
+
+def test_a_daemon_that_is_gone_is_said_and_waited_for() -> None:
+    def gone() -> dict[str, object]:
+        raise NotRunning("tierd is not running")
+
+    view = top.look(watched(), gone)
+    assert screen.frame(view, NOW, 80, 24, ASCII)[0] == "!! waiting: tierd is not running"
+    back = top.look(view, lambda: document(with_nodes(at=20_000.0)))
+    assert back.trouble == ""
+    assert len(back.trend.up) == 6
+
+
+def test_a_daemon_that_starts_is_waited_for() -> None:
+    view = screen.seen(View(), {"schema": "tierd.status/1", "state": "starting"})
+    assert "is starting" in "\n".join(screen.frame(view, NOW, 80, 24, ASCII))
+
+
+def test_keys() -> None:
+    view = top.key(View(), " ")
+    assert view.held
+    assert not top.key(view, " ").held
+    assert top.key(View(), "+").every_s < View().every_s < top.key(View(), "-").every_s
+    slowest = View()
+    for _ in range(20):
+        slowest = top.key(slowest, "-")
+    assert slowest.every_s == top.EVERY_S[-1]
+    assert top.key(View(), "x") == View()
+
+
+def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tierd", "top", "--run-dir", str(tmp_path)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "needs a terminal" in done.stderr
+
+
+# In a terminal, as a person sees it.
+LOOKS_MAX = 60
+
+
+@dataclass
+class Daemon:
+    """Answers like one, and knows how often it was asked: between two questions lies a frame."""
+
+    folder: Path
+    asked: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    promoted: float = 30.0 * MB
+    looks: int = 0
+
+    def documents(self, path: str) -> str | None:
+        if path != "/v1/status":
+            return None
+        self.asked.release()
+        self.looks += 1
+        schemes = tuple(
+            replace(scheme, applied_bytes_per_s=self.promoted) for scheme in SNAPSHOT.schemes
+        )
+        return json.dumps(document(replace(SNAPSHOT, at=10_000.0 + self.looks, schemes=schemes)))
+
+    def start(self) -> api.Server:
+        return api.serve(self.folder / "api.sock", Sources(self.documents, lambda _event: False))
+
+
+@dataclass
+class Terminal:
+    """A tmux of our own with `tierd top` in it."""
+
+    socket: Path
+    daemon: Daemon
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", str(self.socket), "-f", "/dev/null", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.stdout
+
+    def begin(self, columns: int, rows: int) -> None:
+        command = f"{sys.executable} -m tierd top --run-dir {self.daemon.folder}"
+        size = ("-x", str(columns), "-y", str(rows))
+        self.tmux("new-session", "-d", *size, command)
+        # What is typed before the first frame is lost.
+        self.until("every 1 s")
+        self.tmux("send-keys", "+")
+        self.until("every 0.5 s")
+
+    def until(self, text: str) -> list[str]:
+        """What is on the screen once it has that text, after some frames at most."""
+        drawn = ""
+        for _ in range(LOOKS_MAX):
+            drawn = self.tmux("capture-pane", "-p")
+            if text in drawn:
+                return drawn.splitlines()
+            self.daemon.asked.acquire(timeout=0.5)
+        pytest.fail(f"no {text!r} in\n{drawn}")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    if shutil.which("tmux") is None:
+        pytest.skip("there is no tmux")
+    made = Terminal(tmp_path / "tmux.sock", Daemon(tmp_path))
+    yield made
+    made.tmux("kill-server")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_in_a_terminal(terminal: Terminal, columns: int) -> None:
+    server = terminal.daemon.start()
+    try:
+        terminal.begin(columns, 30)
+        drawn = terminal.until("q quit")
+        assert drawn[0].startswith(("STUCK: no look", "ACTIVE"))
+        assert drawn[29].startswith("q quit")
+        assert any(line.startswith("  node0") and line.count("[") == 1 for line in drawn)
+        assert any("promote-1-0" in line and "30 MB/s" in line for line in drawn)
+        assert max(map(len, drawn)) <= columns
+    finally:
+        server.stop()
+
+
+def test_resize_and_a_daemon_that_starts_again(terminal: Terminal) -> None:
+    server = terminal.daemon.start()
+    terminal.begin(120, 30)
+    wide = terminal.until("memory_tier67")
+    terminal.tmux("resize-window", "-x", "60", "-y", "20")
+    narrow = terminal.until("node1 [")
+    assert max(map(len, narrow)) <= 60 < max(map(len, wide))
+    server.stop()
+    terminal.until("!! waiting: ")
+    terminal.daemon.promoted = 99.0 * MB
+    server = terminal.daemon.start()
+    try:
+        back = terminal.until("99 MB/s")
+        assert not any("waiting: " in line for line in back)
+        terminal.tmux("send-keys", "q")
+        for _ in range(LOOKS_MAX):
+            if not terminal.tmux("list-panes"):
+                break
+            terminal.daemon.asked.acquire(timeout=0.5)
+        assert terminal.tmux("list-panes") == ""
+    finally:
+        server.stop()

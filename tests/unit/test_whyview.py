@@ -1,0 +1,87 @@
+"""`tierd why`: decisions and their reasons, told once for as long as they hold."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fixtures.snapshots import DEMOTE, PROMOTE, SNAPSHOT, with_nodes
+from tierd import whyview
+from tierd.errors import ExitCode
+from tierd.snapshot import GoalStatus, Snapshot, State, look
+from tierd.whyview import NoSuchNode, node_id
+
+
+def at(second: float, reason: str, rate: float = 0.0) -> Snapshot:
+    promote = replace(PROMOTE, reason=reason, applied_bytes_per_s=rate)
+    return replace(with_nodes(at=second), schemes=(DEMOTE, promote))
+
+
+LOOKS = [
+    look(one)
+    for one in (
+        at(0.0, "waits: free memory of node 0 is 41 MiB below the mark"),
+        at(1.0, "waits: free memory of node 0 is 3.5 MiB below the mark"),
+        at(2.0, "up to 30 MB/s: 50 MiB hot on node 1", 30e6),
+        at(3.0, "up to 10.5 MB/s: 20 MiB hot on node 1", 10e6),
+    )
+]
+
+
+def test_a_reason_is_told_once_with_its_last_figures() -> None:
+    text = whyview.text(LOOKS, 1, 120)
+    assert "node1, over the last 3 s (4 looks)" in text
+    assert "00:00:00Z for 1 s: waits: free memory of node 0 is 3.5 MiB below the mark" in text
+    assert "00:00:02Z for 1 s: up to 10.5 MB/s: 20 MiB hot on node 1; moved 20 MB/s" in text
+    assert "41 MiB" not in text
+
+
+def test_what_was_read_comes_first() -> None:
+    lines = whyview.text(LOOKS, 0, 120).splitlines()
+    assert lines[2:5] == [
+        "  free: 120 MiB of 1000 MiB (12%)",
+        "  headroom: 100 MiB (10%), kept",
+        "  cold, could go down: 280 MiB",
+    ]
+
+
+def test_goals_are_told_where_they_steer() -> None:
+    steered = replace(SNAPSHOT, tuner="kernel", goals=(GoalStatus("node_mem_free_bp:0", 90, 50),))
+    assert "goal node_mem_free_bp:0: 0.9%, aims at 0.5%" in whyview.text([look(steered)], 0, 120)
+    assert "goal " not in whyview.text(LOOKS, 0, 120)
+
+
+def test_a_pause_is_a_reason() -> None:
+    assert "paused by `tierd pause`" in whyview.text(
+        [look(replace(SNAPSHOT, state=State.paused))], 0, 120
+    )
+
+
+def test_a_node_that_nothing_touches() -> None:
+    alone = replace(SNAPSHOT, schemes=())
+    assert "No scheme moves to or from it" in whyview.text([look(alone)], 0, 120)
+
+
+def test_an_unknown_node_is_a_sentence() -> None:
+    with pytest.raises(NoSuchNode, match="no node 9") as caught:
+        whyview.text(LOOKS, 9, 80)
+    assert caught.value.hint == "there are: 0, 1"
+    assert caught.value.exit_code is ExitCode.usage
+
+
+@pytest.mark.parametrize("word", ["", "node", "x1", "-1", "node1x"])
+def test_what_is_no_node(word: str) -> None:
+    with pytest.raises(NoSuchNode):
+        node_id(word)
+
+
+def test_both_spellings_of_a_node() -> None:
+    assert (node_id("1"), node_id("node12")) == (1, 12)
+
+
+def test_before_the_first_look() -> None:
+    assert "has not looked" in whyview.text([], 0, 80)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_it_fits(columns: int) -> None:
+    assert max(map(len, whyview.text(LOOKS, 1, columns).splitlines())) <= columns
