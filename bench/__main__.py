@@ -16,6 +16,8 @@ from bench.errors import BenchError
 from bench.phase import Phase
 from tierd.units import parse_rate
 
+MIB = 1 << 20
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Every missing cell that was asked for; configurations take turns, trial by trial."""
@@ -73,14 +75,18 @@ def line(found: figures.Figures) -> str:
     """A cell in short, for whoever waits for it."""
 
     def seconds(value: float | None) -> str:
-        return "never" if value is None else f"{value:.1f} s"
+        return "never" if value is None else f"after {value:.1f} s"
 
     excess = "-" if found.excess is None else f"{found.excess:.2f}"
+    steady = (
+        "-" if found.steady_bytes_per_min is None else f"{found.steady_bytes_per_min / MIB:.1f}"
+    )
+    futile = "-" if found.futile is None else f"{found.futile:.1%}"
     return (
-        f"50 % after {seconds(found.t50_s)}, 95 % after {seconds(found.t95_s)}, "
-        f"at the end {found.residency_end:.1%}; promoted {found.promoted_bytes >> 20} MiB, "
-        f"demoted {found.demoted_bytes >> 20} MiB, moved {found.moved_bytes >> 20} MiB, "
-        f"excess {excess}; p99 {found.p99_us:.0f} us"
+        f"50 % {seconds(found.t50_s)}, 95 % {seconds(found.t95_s)}, "
+        f"at the end {found.residency_end:.1%}; promoted {found.promoted_bytes // MIB} MiB, "
+        f"demoted {found.demoted_bytes // MIB} MiB, moved {found.moved_bytes // MIB} MiB, "
+        f"excess {excess}, futile {futile}, steady {steady} MiB/min; p99 {found.p99_us:.0f} us"
     )
 
 

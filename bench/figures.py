@@ -66,7 +66,7 @@ def figures(seen: Mapping[str, Any]) -> Figures:
     times, hits, moved = series["t"], series["hit"], series["moved"]
     seconds = max(times[-1] - times[0], 1e-9)
     up, down = int(series["up"][-1]), int(series["down"][-1])
-    lacking = (1 - hits[0]) * seen["hot_bytes"]
+    lacking = (1 - hits[0]) * seen["hot_bytes"] + seen.get("drifted_bytes", 0)
     t95 = reached(times, hits, ARRIVED)
     residency = mean_over(times, hits)
     total = int(moved[-1])

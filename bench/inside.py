@@ -262,6 +262,8 @@ def run_phase(stage: Stage, now: Phase, number: int) -> dict[str, Any]:
         count += 1
         time.sleep(max(0.0, SAMPLE_S * count - recorder.elapsed_s))
     recorder.sample(0)
+    if now.name == "drift":
+        extra["drifted_bytes"] = int(stage.hot_bytes * DRIFT_PER_S * recorder.elapsed_s)
     if now.name == "scan":
         extra["scanned_up"] = stage.sets.where("scan").get(stage.place.fast, 0)
     return {**recorder.ended(), **extra}
