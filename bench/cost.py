@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from tierd import daemon
 from tierd.clock import Clock, SystemClock
 from tierd.config import Config
-from tierd.daemon import Outside
 from tierd.inbox import SystemInbox
+from tierd.outside import Outside
 from tierd.rundir import RunDir
 from tierd.running import Identity
 from tierd.service import FileStore

@@ -9,39 +9,29 @@ Rules of this file:
 3. One event is logged once, here.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from tierd import (
     apply,
     cgroups,
     configtext,
-    counters,
-    cputime,
     discovery,
     observe,
     policy,
+    regard,
     supervise,
-    tuning,
 )
 from tierd import neighbours as others
 from tierd.apply import Applied, Health
-from tierd.clock import Clock
 from tierd.config import Config, OnConflict, OnStop
-from tierd.counters import Counters, Statistics
-from tierd.cputime import CpuTotal
-from tierd.damon import Command
-from tierd.demand import Limits
 from tierd.errors import Conflict, ExitCode, TierdError, Unsupported
-from tierd.inbox import Answer, Event, Inbox, Verb
-from tierd.observe import Capabilities, Feature
+from tierd.inbox import Answer, Event, Verb
+from tierd.observe import Capabilities
+from tierd.outside import Outside
 from tierd.plan import Loop, Plan
-from tierd.reading import limits
-from tierd.running import WHOLE, Identity, Running, picture, reason_of
-from tierd.sample import Sample, sample, watermarks
-from tierd.saved import SavedState
-from tierd.snapshot import EventStatus, Snapshot, remember
+from tierd.running import WHOLE, Running, picture, reason_of
+from tierd.sample import watermarks
+from tierd.snapshot import EventStatus, remember
 from tierd.supervise import Debounce, Refresh, Retry
 from tierd.sysfs import Sysfs
 from tierd.topology import Topology
@@ -57,33 +47,6 @@ RESCAN_S = 60.0
 
 # A power cut loses at most this much of the totals; more often would only wear a disk.
 COUNTERS_SAVE_S = 10.0
-
-
-class Store(Protocol):
-    """Our own files, as far as the loop needs them."""
-
-    def record(self, saved: SavedState) -> None: ...
-    def saved(self) -> SavedState | None: ...
-    def forget(self) -> None: ...
-    def save_counters(self, counters: Counters) -> None: ...
-    def counters(self) -> Counters: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """Everything that the loop acts through."""
-
-    sysfs: Sysfs
-    clock: Clock
-    inbox: Inbox
-    store: Store
-    who: Identity
-    wall_s: Callable[[], float]
-    read_config: Callable[[], Config]
-    publish: Callable[[Snapshot, Running], None]
-    log: Callable[[EventStatus], None]
-    ticks_per_s: int = 100
-    """Of the processor times in /proc (USER_HZ)."""
 
 
 def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCode:
@@ -167,8 +130,7 @@ def settle(outside: Outside, running: Running) -> Running:
     if running.applied is None or not running.tuning.later:
         return running
     try:
-        tuned = tuning.settle(outside.sysfs, outside.clock, running.applied, running.tuning)
-        return replace(running, tuning=tuned)
+        return regard.settle(outside, running, running.applied)
     except TierdError as error:
         return _troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
 
@@ -217,9 +179,7 @@ def _leave(outside: Outside, running: Running) -> None:
     if running.applied is None or running.paused:
         return
     try:
-        tuning.make_safe(
-            outside.sysfs, outside.clock, running.applied, running.tuning, _limits(running)
-        )
+        regard.leave(outside, running, running.applied)
     except TierdError as error:
         _event(outside, running, "degraded", f"{error}. {error.hint}")
 
@@ -262,38 +222,18 @@ def _work(outside: Outside, running: Running, now_s: float) -> Running:
     applied = running.applied
     if applied is None:
         return running
-    refreshed = _refresh_if_due(outside, running, applied)
-    fresh = refreshed is not running
-    running = _account(outside, refreshed, applied, _sample(outside, refreshed, applied))
-    return _tuned(outside, running, applied) if fresh else running
+    looked = regard.look(outside, running, applied)
+    fresh = looked.refresh is not running.refresh
+    return _tuned(outside, looked, applied) if fresh else looked
 
 
 def _tuned(outside: Outside, running: Running, applied: Applied) -> Running:
     """Have the tuner look at a fresh sample, and do what it says."""
-    if running.sample is None:
-        return running
     try:
-        tuned = tuning.follow(
-            outside.sysfs,
-            outside.clock,
-            applied,
-            running.tuning,
-            _limits(running),
-            running.sample,
-        )
+        return regard.tune(outside, running, applied)
     except TierdError as error:
         running = _after_failure(outside, replace(running, tuning=Tuning()), error)
         return _troubled(outside, running, error, WHOLE)
-    return replace(running, tuning=tuned)
-
-
-def _limits(running: Running) -> Limits:
-    assert running.applied is not None
-    return limits(
-        running.applied.plan,
-        running.config.headroom_bp,
-        charges_failures=not running.capabilities.has(Feature.fail_charge),
-    )
 
 
 def _revive(outside: Outside, running: Running, now_s: float) -> Running:
@@ -334,66 +274,6 @@ def _settled(outside: Outside, running: Running) -> Running:
     if not running.paused and any(kdamond.state != "on" for kdamond in listed):
         return running
     return _event(outside, replace(running, trouble=""), "recovered", "")
-
-
-def _refresh_if_due(outside: Outside, running: Running, applied: Applied) -> Running:
-    """Have the kernel update its statistics, as often as that is cheap."""
-    began_s = outside.clock.monotonic()
-    steers = applied.plan.tuner.loop is not Loop.kernel
-    share_max = supervise.STEERING_SHARE_MAX if steers else supervise.REFRESH_SHARE_MAX
-    if running.paused or not running.refresh.due(began_s, share_max):
-        return running
-    for health in apply.health(outside.sysfs, outside.clock, applied):
-        by_kernel = bool(applied.plan.kdamonds[health.index].refresh_ms)
-        if health.alive and not by_kernel:
-            for what in _updates(running, applied, health.index):
-                apply.command(outside.sysfs, outside.clock, applied, health.index, what)
-    done_s = outside.clock.monotonic()
-    return replace(running, refresh=Refresh(done_s, done_s - began_s))
-
-
-def _updates(running: Running, applied: Applied, kdamond: int) -> tuple[Command, ...]:
-    """What to ask of a kdamond: not for quotas of which it is known that they stay."""
-    mine = [item.id for item in applied.plan.items if item.kdamond == kdamond]
-    if all(running.tuning.at_rest(name) for name in mine):
-        return (Command.update_stats,)
-    return (Command.update_stats, Command.update_effective)
-
-
-def _sample(outside: Outside, running: Running, applied: Applied) -> Sample:
-    return sample(
-        outside.sysfs,
-        running.topology,
-        (watch.index for watch in applied.plan.watches),
-        outside.clock.monotonic(),
-        running.watermarks,
-    )
-
-
-def _account(outside: Outside, running: Running, applied: Applied, now: Sample) -> Running:
-    """Add a reading to the totals."""
-    totals = running.counters
-    for kdamond in now.kdamonds:
-        if kdamond.state != "on":
-            continue
-        for scheme in kdamond.schemes:
-            item = applied.plan.item(kdamond.index, scheme.index)
-            if item is None:
-                continue
-            said = Statistics(
-                scheme.nr_tried,
-                scheme.sz_tried,
-                scheme.nr_applied,
-                scheme.sz_applied,
-                scheme.qt_exceeds,
-            )
-            totals = counters.advance(totals, applied.plan.series(item), kdamond.pid, said)
-        used_s = cputime.read(outside.sysfs, kdamond.pid, outside.ticks_per_s)
-        if used_s is not None:
-            node = applied.plan.watches[kdamond.index].node
-            before = totals.cpu.get(node, CpuTotal())
-            totals = counters.used(totals, node, cputime.advance(before, kdamond.pid, used_s))
-    return replace(running, counters=totals, before=running.sample, sample=now)
 
 
 def _rescan_if_due(outside: Outside, running: Running, now_s: float) -> Running:
@@ -474,7 +354,8 @@ def _pause(outside: Outside, running: Running) -> tuple[Running, str]:
     if running.applied is None or running.paused:
         return running, "nothing moves already"
     applied = apply.pause(outside.sysfs, outside.clock, running.applied, outside.store.record)
-    return replace(running, applied=applied, paused=True), "nothing moves until `tierd resume`"
+    paused = replace(running, applied=applied, paused=True, tuning=Tuning())
+    return paused, "nothing moves until `tierd resume`"
 
 
 def _resume(outside: Outside, running: Running) -> tuple[Running, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tierd import tuners
-from tierd.config import Config, Mode
+from tierd.config import Config, Mode, Tuner
 from tierd.damon import (
     PAGE_BYTES,
     UINT_MAX,
@@ -431,6 +431,10 @@ def _reason(sources: _Sources, way: _Target) -> str:
     rate = format_rate(_rate(sources, way))
     shared = f" (one of {way.share} equally near)" if way.share > 1 else ""
     until = f" until node {aim.node} is {format_percent(aim.target_bp)} {stop}"
+    if sources.tuner.loop is Loop.demand:
+        until = f", as much as is hot and node {aim.node} has room for"
+        if way.direction is Direction.demote:
+            until = f", to keep {format_percent(aim.target_bp)} of node {aim.node} free"
     return f"{verb} {what} on node {source} {where}{shared}, at most {rate}{until}"
 
 
@@ -475,11 +479,11 @@ def _knobs(config: Config) -> Iterator[Knob]:
 def _degraded(sources: _Sources) -> Iterator[str]:
     """What is lost of this plan; features that only cost tierd a command are no loss."""
     capabilities = sources.capabilities
-    wanted = [Feature.node_goals, Feature.fail_charge]
+    wanted = [Feature.fail_charge]
     if _wants_tuning(sources.config):
         wanted.insert(0, Feature.intervals_goal)
-    if sources.tuner.loop is Loop.kernel:
-        wanted.append(Feature.goal_tuner)
+    if sources.config.tuner is Tuner.kernel:
+        wanted += [Feature.node_goals, Feature.goal_tuner]
     for feature in wanted:
         if feature in capabilities.unknown:
             yield f"cannot tell whether the kernel has {feature}: it has no type information (BTF)"

@@ -27,9 +27,9 @@ from tierd.chronicle import Chronicle
 from tierd.clock import Clock, SystemClock
 from tierd.config import Config, Mode
 from tierd.counters import Counters
-from tierd.daemon import Outside
 from tierd.errors import ExitCode, TierdError
 from tierd.inbox import Event, Inbox, SystemInbox
+from tierd.outside import Outside
 from tierd.plan import Direction, Plan
 from tierd.rundir import RunDir
 from tierd.running import Identity, Running, moved_bytes

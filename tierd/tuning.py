@@ -65,12 +65,23 @@ class Tuning:
 def follow(
     sysfs: Sysfs, clock: Clock, applied: Applied, tuning: Tuning, limits: Limits, now: Sample
 ) -> Tuning:
-    """One round with a fresh sample; nothing is written while the schemes only count."""
+    """One round with a fresh sample."""
+    tuning, inputs = _round(applied, tuning, limits, now)
+    return _write(sysfs, clock, applied, tuning, inputs)
+
+
+def watch(applied: Applied, tuning: Tuning, limits: Limits, now: Sample) -> Tuning:
+    """The same while schemes only count: what would be done is said and not done."""
+    return _round(applied, tuning, limits, now)[0]
+
+
+def _round(
+    applied: Applied, tuning: Tuning, limits: Limits, now: Sample
+) -> tuple[Tuning, Mapping[str, Input]]:
     seen = reading.reading(applied.plan, tuning.seen, now)
     tuning = replace(tuning, seen=now, reading=seen, resting=frozenset())
     if seen is None:
-        quotas = reading.quotas(applied.plan, now)
-        return _write(sysfs, clock, applied, tuning, feedback.begin(quotas, limits))
+        return tuning, feedback.begin(reading.quotas(applied.plan, now), limits)
     memory, adjustment = feedback.step(tuning.memory, seen, limits)
     tuning = replace(
         tuning,
@@ -80,7 +91,7 @@ def follow(
         wanted_bytes_per_s={name: want.bytes_per_s for name, want in adjustment.wants.items()},
         headroom_bytes=adjustment.headroom_bytes,
     )
-    return _write(sysfs, clock, applied, tuning, adjustment.inputs)
+    return tuning, adjustment.inputs
 
 
 def settle(sysfs: Sysfs, clock: Clock, applied: Applied, tuning: Tuning) -> Tuning:

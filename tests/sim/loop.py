@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from tierd import daemon
 from tierd.config import Config
 from tierd.counters import Counters
-from tierd.daemon import Outside
 from tierd.errors import ExitCode
 from tierd.inbox import Answer, Event, Verb
+from tierd.outside import Outside
 from tierd.running import Identity, Running
 from tierd.saved import SavedState
 from tierd.sim import machine

@@ -35,7 +35,7 @@ TABLE = [
     Row("two-socket-7.2", "tiers --root {root} --json", 0, ('"tierd.tiers/1"',)),
     Row("two-tier-7.2", "tiers --root {tmp}", 69, (), ("/sys/devices/system/node", "CONFIG_NUMA")),
     Row("two-tier-7.2", "plan --root {root}", 0, ("promote-1-0", "demote-0-1", "damon-stat")),
-    Row("two-tier-6.12", "plan --root {root}", 0, ("degraded because", "node_goals")),
+    Row("two-tier-6.12", "plan --root {root}", 0, ("degraded because", "fail_charge")),
     Row("three-tier-7.2", "plan --root {root}", 0, ("promote-0-1", "demote-0-2", "promote-2-0")),
     Row("two-tier-7.2", "plan --root {root} --writes", 0, ("kdamonds/nr_kdamonds = 2", "= on")),
     Row("two-tier-7.2", "plan --root {root} --json", 0, ('"tierd.plan/1"',)),

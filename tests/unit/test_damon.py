@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tierd import discovery, observe, policy
 from tierd.changes import Kind, difference, is_count, values
-from tierd.config import Config
+from tierd.config import Config, Tuner
 from tierd.damon import (
     Action,
     Context,
@@ -35,6 +35,7 @@ from tierd.sim.kernel import SimKernel
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 ALL = Capabilities(frozenset(Feature))
+KERNEL = Config(tuner=Tuner.kernel)
 READ_ONLY = ("pid", "avail_operations", "effective_bytes", "total_bytes")
 
 
@@ -45,7 +46,7 @@ def kernel(series: str, name: str = "two-tier") -> SimKernel:
 def plan(series: str = "7.3", config: Config | None = None, name: str = "two-tier") -> Plan:
     sysfs = kernel(series, name)
     topology = discovery.survey(sysfs, None)
-    return policy.plan(topology, observe.probe(sysfs), config or Config())
+    return policy.plan(topology, observe.probe(sysfs), config or KERNEL)
 
 
 @pytest.mark.parametrize("series", SERIES)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures import machines
 from tierd import discovery, observe, policy
-from tierd.config import Config
+from tierd.config import Config, Tuner
 from tierd.errors import TierdError
 from tierd.observe import KDAMONDS
 from tierd.plan import Plan
@@ -25,6 +25,8 @@ SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 CASES = [f"real-{name}" for name in machines.names()] + [
     f"sim-{name}-{series}" for name in machine.names() for series in SERIES
 ]
+# The same with the kernel's own tuner.
+KERNEL_CASES = [f"kernel-two-tier-{series}" for series in SERIES]
 
 
 def sysfs_of(case: str) -> Sysfs:
@@ -35,14 +37,15 @@ def sysfs_of(case: str) -> Sysfs:
     return SimKernel(series, machine.load(name), block_pages=512)
 
 
-def plan_of(sysfs: Sysfs) -> Plan:
-    return policy.plan(discovery.survey(sysfs, None), observe.probe(sysfs), Config())
+def plan_of(sysfs: Sysfs, config: Config) -> Plan:
+    return policy.plan(discovery.survey(sysfs, None), observe.probe(sysfs), config)
 
 
 def text_of(case: str) -> str:
     sysfs = sysfs_of(case)
+    tuner = Tuner.kernel if case in KERNEL_CASES else Tuner.auto
     try:
-        return render(plan_of(sysfs))
+        return render(plan_of(sysfs, Config(tuner=tuner)))
     except TierdError as error:
         return f"{type(error).__name__}: {error}\nhint: {error.hint}\n"
 
@@ -58,7 +61,7 @@ def render(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES + KERNEL_CASES)
 def test_plan_is_as_recorded(case: str) -> None:
     path = GOLDEN / f"{case}.txt"
     text = text_of(case)
@@ -70,7 +73,7 @@ def test_plan_is_as_recorded(case: str) -> None:
 
 
 def test_no_golden_plan_is_left_over() -> None:
-    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(CASES)
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == {*CASES, *KERNEL_CASES}
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.startswith("sim")])

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tierd import policy
 from tierd.config import CgroupClass, CgroupMode, Config, Mode, Tuner
-from tierd.damon import Action, Filter, FilterType, GoalTuner, Metric, Scheme
+from tierd.damon import Action, Filter, FilterType, Goal, GoalTuner, Metric, Quota, Scheme
 from tierd.errors import Unsupported
 from tierd.observe import Capabilities, Feature
-from tierd.plan import Direction, Loop, Plan
+from tierd.plan import Direction, Loop, Plan, Sense
 from tierd.ranges import Range
 from tierd.topology import Node, Tier, Topology
 
@@ -47,6 +47,8 @@ def machine(*tiers: tuple[int, ...], far: frozenset[tuple[int, int]] = frozenset
     return Topology(nodes, tuple(Tier(f"tier{i}", i, t) for i, t in enumerate(tiers)))
 
 
+KERNEL = Config(tuner=Tuner.kernel)
+
 TWO = machine((0,), (1,))
 THREE = machine((0,), (1,), (2,))
 
@@ -56,14 +58,14 @@ def schemes(plan: Plan) -> list[Scheme]:
 
 
 def test_two_tiers_get_one_scheme_each_way() -> None:
-    plan = policy.plan(TWO, ALL, Config())
+    plan = policy.plan(TWO, ALL, KERNEL)
     assert [item.id for item in plan.items] == ["demote-0-1", "promote-1-0"]
     assert [scheme.target_nid for scheme in schemes(plan)] == [1, 0]
     assert plan.nodes == (0, 1)
 
 
 def test_a_middle_node_promotes_first_in_one_context() -> None:
-    plan = policy.plan(THREE, ALL, Config())
+    plan = policy.plan(THREE, ALL, KERNEL)
     middle = plan.kdamonds[1].context.schemes
     assert [scheme.action for scheme in middle] == [Action.migrate_hot, Action.migrate_cold]
     assert [item.id for item in plan.items if item.source_node == 1] == [
@@ -80,13 +82,15 @@ def test_sockets_pair_with_their_nearest() -> None:
 
 
 def test_equally_near_targets_share_the_rate() -> None:
-    plan = policy.plan(machine((0,), (1, 2)), ALL, Config(rate_max_bytes_per_s=100_000_000))
+    asked = replace(KERNEL, rate_max_bytes_per_s=100_000_000)
+    plan = policy.plan(machine((0,), (1, 2)), ALL, asked)
     shares = [i.quota_bytes_max * 10**6 // i.window_us for i in plan.items if i.source_node == 0]
     assert shares == [50_000_000, 50_000_000]
+    assert [i.rate_max_bytes_per_s for i in plan.items if i.source_node == 0] == [50e6, 50e6]
 
 
 def test_goals_are_on_the_fast_side() -> None:
-    plan = policy.plan(TWO, ALL, Config())
+    plan = policy.plan(TWO, ALL, KERNEL)
     demote, promote = schemes(plan)
     assert demote.quota.goals[0].metric is Metric.node_mem_free_bp
     assert promote.quota.goals[0].metric is Metric.node_mem_used_bp
@@ -94,23 +98,66 @@ def test_goals_are_on_the_fast_side() -> None:
     assert [s.quota.goals[0].target_value for s in (demote, promote)] == [50, 9970]
 
 
-def test_without_node_goals_quotas_are_fixed_and_it_is_said() -> None:
-    plan = policy.plan(TWO, without(Feature.node_goals), Config())
-    assert plan.tuner.loop is Loop.fixed
-    assert all(not s.quota.goals and s.quota.bytes_max > 0 for s in schemes(plan))
+def test_without_node_goals_the_kernels_law_is_emulated_and_it_is_said() -> None:
+    plan = policy.plan(TWO, without(Feature.node_goals), KERNEL)
+    assert plan.tuner.loop is Loop.emulated
+    goals = [scheme.quota.goals for scheme in schemes(plan)]
+    assert goals == [(user_input(50),), (user_input(9970),)]
     assert any("node_goals" in reason for reason in plan.degraded)
-    assert [item.aim.target_bp for item in plan.items] == [50, 9970]
+
+
+def user_input(target: int) -> Goal:
+    """A goal that is just met, so that a quota stays at its first byte until tierd measures."""
+    return Goal(Metric.user_input, target, current_value=target)
+
+
+@pytest.mark.parametrize("tuner", [Tuner.auto, Tuner.demand])
+def test_demand_senses_first_and_moves_by_a_goal_of_its_own(tuner: Tuner) -> None:
+    plan = policy.plan(TWO, ALL, Config(tuner=tuner))
+    assert plan.tuner.loop is Loop.demand
+    for kdamond, sense in zip(plan.kdamonds, (Sense.cold, Sense.hot), strict=True):
+        clock, sensor, mover = kdamond.context.schemes
+        assert (clock.action, sensor.action) == (Action.stat, Action.stat)
+        assert (clock.quota, sensor.quota) == (Quota(bytes_max=0), Quota(bytes_max=0))
+        assert sensor.pattern == mover.pattern
+        assert mover.quota.goals == (user_input(10_000),)
+        assert mover.quota.bytes_max > 0
+        assert sense in [one.sense for one in plan.sensors]
+    # A middle node senses both.
+    middle = [one for one in policy.plan(THREE, ALL, Config()).sensors if one.node == 1]
+    assert [one.sense for one in middle] == [Sense.all, Sense.hot, Sense.cold]
+
+
+def test_demand_asks_each_page_where_failures_are_free_and_the_region_longer_elsewhere() -> None:
+    asks, trusts = (
+        schemes(policy.plan(TWO, known, Config()))[2]
+        for known in (ALL, without(Feature.fail_charge))
+    )
+    assert [one.type for one in asks.filters] == [FilterType.young]
+    assert not trusts.filters
+    assert trusts.pattern.age.min > asks.pattern.age.min
+
+
+def test_demand_looks_often_enough_to_see_what_becomes_hot() -> None:
+    for asked in (Config(), KERNEL):
+        goal = policy.plan(TWO, ALL, asked).kdamonds[0].context.intervals.goal
+        assert goal is not None
+        longest = policy.DEMAND_SAMPLE_US_MAX if asked == Config() else asked.sample_us_max
+        assert goal.max_sample_us == longest
+    slow = policy.plan(TWO, ALL, Config(sample_us=50_000, aggr_us=1_000_000))
+    assert slow.kdamonds[0].context.intervals.goal is not None
+    assert slow.kdamonds[0].context.intervals.goal.max_sample_us == 50_000
 
 
 def test_temporal_only_where_no_quota_is_not_no_limit() -> None:
-    assert schemes(policy.plan(TWO, ALL, Config()))[0].quota.goal_tuner is GoalTuner.temporal
-    early = policy.plan(TWO, without(Feature.fail_charge), Config())
+    assert schemes(policy.plan(TWO, ALL, KERNEL))[0].quota.goal_tuner is GoalTuner.temporal
+    early = policy.plan(TWO, without(Feature.fail_charge), KERNEL)
     assert schemes(early)[0].quota.goal_tuner is GoalTuner.consist
 
 
 def test_observe_counts_what_manage_would_move() -> None:
-    watched = schemes(policy.plan(TWO, ALL, Config(mode=Mode.observe)))
-    moved = schemes(policy.plan(TWO, ALL, Config()))
+    watched = schemes(policy.plan(TWO, ALL, replace(KERNEL, mode=Mode.observe)))
+    moved = schemes(policy.plan(TWO, ALL, KERNEL))
     assert [replace(scheme, action=Action.stat) for scheme in moved] == watched
 
 
@@ -125,7 +172,7 @@ def test_what_the_kernel_keeps_free_raises_both_targets() -> None:
 def test_ages_need_fixed_intervals() -> None:
     plan = policy.plan(TWO, ALL, Config(cold_age_ms_min=30_000, hot_age_ms_min=150))
     assert plan.kdamonds[0].context.intervals.goal is None
-    demote, promote = schemes(plan)
+    _, _, demote, _, _, promote = schemes(plan)
     assert (demote.pattern.age.min, promote.pattern.age.min) == (300, 2)
 
 
@@ -147,7 +194,6 @@ def test_the_settings_are_part_of_the_fingerprint() -> None:
     [
         (machine((0,)), ALL, Config(), "nowhere to move"),
         (TWO, without(Feature.migrate), Config(), "cannot be moved"),
-        (TWO, ALL, Config(tuner=Tuner.demand), "demand"),
         (
             replace(TWO, nodes=(replace(TWO.nodes[0], ranges=()), TWO.nodes[1])),
             ALL,
@@ -175,8 +221,8 @@ EXCLUDE = CgroupClass("out", CgroupMode.exclude, ("/x", "/a/b"))
 def demotion_filters(
     classes: tuple[CgroupClass, ...], existing: tuple[str, ...], capabilities: Capabilities = ALL
 ) -> tuple[Filter, ...]:
-    plan = policy.plan(TWO, capabilities, Config(cgroups=classes), cgroups=existing)
-    return schemes(plan)[0].filters
+    config = replace(KERNEL, cgroups=classes)
+    return schemes(policy.plan(TWO, capabilities, config, cgroups=existing))[0].filters
 
 
 def test_excluded_subtrees_are_rejected_before_anything_else() -> None:
@@ -208,7 +254,8 @@ def test_an_old_kernel_cannot_single_out_several() -> None:
 
 def test_a_class_of_nothing_moves_nothing() -> None:
     plan = policy.plan(TWO, ALL, Config(cgroups=(INCLUDE,)), cgroups=("/",))
-    kinds = [(f.type, f.matching) for f in schemes(plan)[0].filters]
+    demote = next(one for one in schemes(plan) if one.action is Action.migrate_cold)
+    kinds = [(f.type, f.matching) for f in demote.filters]
     assert kinds[:2] == [(FilterType.anon, True), (FilterType.anon, False)]
     assert any("/a" in reason for reason in plan.degraded)
 
@@ -227,6 +274,7 @@ def topologies(draw: st.DrawFn) -> Topology:
 configs = st.builds(
     Config,
     mode=st.sampled_from(Mode),
+    tuner=st.sampled_from(Tuner),
     headroom_bp=st.integers(1, 5000),
     used_bp=st.integers(5001, 9999),
     rate_max_bytes_per_s=st.integers(1, 10**12),
@@ -262,8 +310,14 @@ def test_every_plan_is_whole_and_within_bounds(
         for direction in Direction:
             mine = [i for i in plan.items if (i.source_node, i.direction) == (node.id, direction)]
             most = config.rate_max_bytes_per_s * mine[0].window_us // 10**6 if mine else 0
+            if plan.tuner.loop is Loop.demand:
+                charged = not can.has(Feature.fail_charge)
+                most *= policy.TRIED_PER_RATE_MAX if charged else policy.QUOTA_PER_RATE_MAX
             assert sum(item.quota_bytes_max for item in mine) <= max(most, len(mine))
-    assert all(scheme.quota.bytes_max >= 1 for scheme in schemes(plan))
+    moving = [scheme for scheme in schemes(plan) if scheme.quota.goals]
+    assert len(moving) == len(plan.items)
+    assert all(scheme.quota.bytes_max >= 1 for scheme in moving)
+    assert all(scheme in moving or scheme.action is Action.stat for scheme in schemes(plan))
     assert [watch.node for watch in plan.watches] == sorted(watch.node for watch in plan.watches)
     paths = [write.path for write in plan.writes]
     assert len(set(paths)) == len(paths)

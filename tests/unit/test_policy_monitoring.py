@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tierd import policy
-from tierd.config import Config
+from tierd.config import Config, Tuner
 from tierd.damon import Context, Intervals, IntervalsGoal, Span
 from tierd.observe import Capabilities, Feature
 from tierd.plan import Plan
@@ -41,7 +41,7 @@ def contexts(config: Config, *, size_bytes: int = GIB) -> list[Context]:
 
 
 def test_the_default_is_that_of_the_cover_letter() -> None:
-    for context in contexts(Config()):
+    for context in contexts(Config(tuner=Tuner.kernel)):
         assert context.intervals == Intervals(
             5_000, 100_000, 60_000_000, IntervalsGoal(400, 3, 5_000, 10_000_000)
         )
@@ -55,7 +55,12 @@ def test_large_nodes_are_watched_in_more_regions() -> None:
 
 def test_what_is_configured_is_done() -> None:
     config = Config(
-        sample_us=10_000, sample_us_max=50_000, aggr_us=200_000, access_bp=800, regions=(50, 500)
+        tuner=Tuner.kernel,
+        sample_us=10_000,
+        sample_us_max=50_000,
+        aggr_us=200_000,
+        access_bp=800,
+        regions=(50, 500),
     )
     for context in contexts(config, size_bytes=512 * GIB):
         assert context.intervals == Intervals(
