@@ -1,0 +1,32 @@
+"""Write the files that are made from the parser and the settings: completion, man pages, schema."""
+
+import json
+from pathlib import Path
+
+import shtab
+
+from tierd import configschema, manual
+from tierd.arguments import parser
+
+ROOT = Path(__file__).resolve().parent.parent
+
+COMPLETION = {
+    "bash": "completion/tierd.bash",
+    "zsh": "completion/_tierd",
+    "fish": "completion/tierd.fish",
+}
+
+
+def texts() -> dict[str, str]:
+    """Each file below the root of the project, and its text."""
+    made = {path: shtab.complete(parser(), shell) for shell, path in COMPLETION.items()}
+    made["man/tierd.8"] = manual.command_page(parser())
+    made["man/tierd.yaml.5"] = manual.config_page()
+    made["schema/tierd.schema.json"] = json.dumps(configschema.schema(), indent=2) + "\n"
+    return made
+
+
+if __name__ == "__main__":
+    for name, text in texts().items():
+        (ROOT / name).parent.mkdir(exist_ok=True)
+        (ROOT / name).write_text(text, encoding="utf-8")
