@@ -1,0 +1,76 @@
+"""The documents name everything that a person can meet, and their links lead somewhere."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_tidy import ROOT
+from tierd import commands, doctor
+from tierd.api import COMMANDS as VERBS
+from tierd.errors import ExitCode
+from tierd.snapshot import State
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+
+_LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in _LINK.findall(text):
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        there = page.parent / target if target else page
+        assert there.exists(), f"{page.name}: {target}"
+        if anchor and there.suffix == ".md":
+            assert anchor[1:] in _anchors(there), f"{page.name}: {target}{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    text = page.read_text(encoding="utf-8")
+    heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w -]", "", head).strip().lower().replace(" ", "-") for head in heads}
+    return slugs | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+def events() -> set[str]:
+    """Every event that the loop tells of by name, and those of commands."""
+    tree = ast.parse((ROOT / "tierd/daemon.py").read_text())
+    told = {
+        call.args[2].value
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "_event"
+        and isinstance(call.args[2], ast.Constant)
+    }
+    verbs = {str(verb) for verb in VERBS.values()}
+    return {str(event) for event in told} | verbs | {f"{verb}_failed" for verb in verbs}
+
+
+@pytest.mark.parametrize("event", sorted(events()))
+def test_every_event_is_explained(event: str) -> None:
+    assert f"`{event}`" in OPERATIONS
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_every_state_is_explained(state: State) -> None:
+    assert f"| `{state}` |" in OPERATIONS
+
+
+@pytest.mark.parametrize("code", list(ExitCode))
+def test_every_exit_code_is_explained(code: ExitCode) -> None:
+    assert f"| {int(code)} |" in OPERATIONS
+
+
+@pytest.mark.parametrize("verb", commands.COMMANDS)
+def test_every_command_is_in_the_readme(verb: str) -> None:
+    assert f"tierd {verb}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_checks_that_operations_names_exist() -> None:
+    assert set(re.findall(r"TD\d+", OPERATIONS)) <= {check.id for check in doctor.CHECKS}
