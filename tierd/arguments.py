@@ -11,6 +11,8 @@ exit codes: 0 ok, 1 failed, 2 usage, 3 daemon not running, 4 state unknown, 5 de
 69 not supported here, 75 busy: another DAMON user, 77 not permitted, 78 config
 """
 
+ABOUT = "Keeps hot memory on fast nodes and cold memory on slow ones, with DAMON."
+
 EXAMPLES = """\
 examples:
   tierd doctor                 is everything as tierd needs it? changes nothing
@@ -29,8 +31,8 @@ def parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
     top = argparse.ArgumentParser(
         prog="tierd",
-        description="Keeps hot memory on fast nodes and cold memory on slow ones, with DAMON.",
-        epilog=f"{EXAMPLES}\n{EXIT_CODES}",
+        description=f"{ABOUT}\n\n{EXAMPLES}",
+        epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

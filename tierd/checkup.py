@@ -20,6 +20,9 @@ from tierd.rundir import SOCKET, RunDir
 from tierd.service import load_saved
 from tierd.sysfs import Sysfs
 
+# Of the texts in a report, which is read in any window.
+COLUMNS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
@@ -69,7 +72,7 @@ def _plan(checkup: Checkup, config: Config | Hidden) -> str:
     if isinstance(config, Hidden):
         return "no plan: the configuration has errors"
     try:
-        return planned.as_text(planned.make(checkup.kernel.sysfs, config))
+        return planned.as_text(planned.make(checkup.kernel.sysfs, config), COLUMNS)
     except TierdError as error:
         return f"no plan: {error}\n{error.hint}"
 

@@ -6,6 +6,7 @@ that another version of tierd wrote in another way is passed over.
 
 import json
 import logging
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -150,17 +151,25 @@ def events(folder: RunDir) -> tuple[Numbered, ...]:
     )
 
 
-def readings(folder: RunDir, since: float) -> tuple[Reading, ...]:
-    """Every reading since that time, oldest first."""
+def readings(folder: RunDir, since: float, most: int | None = None) -> tuple[Reading, ...]:
+    """The readings since that time, oldest first; every so manieth, if there are more than `most`.
+
+    A day has thousands, and to parse them all takes longer than somebody who waits for a chart
+    likes.
+    """
     found = ring.read(folder.state / HISTORY)
-    kept: list[Reading] = []
-    for record in reversed(found.records if found else ()):
-        reading = reading_from_bytes(record.text)
-        if reading is not None and reading.at < since:
-            break
-        if reading is not None:
-            kept.append(reading)
-    return tuple(reversed(kept))
+    records = found.records if found else ()
+    begin = bisect_left(records, since, key=_moment)
+    step = 1 if most is None else -(-(len(records) - begin) // most) or 1
+    # From the newest backwards, so that this one is among them.
+    picked = reversed(records[: begin - 1 if begin else None : -1][::step])
+    parsed = (reading_from_bytes(record.text) for record in picked)
+    return tuple(one for one in parsed if one is not None and one.at >= since)
+
+
+def _moment(record: Record) -> float:
+    reading = reading_from_bytes(record.text)
+    return reading.at if reading else 0.0
 
 
 @dataclass(slots=True)

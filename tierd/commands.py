@@ -84,7 +84,7 @@ def plan(arguments: argparse.Namespace, say: Say) -> ExitCode:
             say(f"/{one.path}: wanted {one.wanted!r}, found {found}")
         return ExitCode.degraded if drift else ExitCode.ok
     else:
-        say(planned.as_text(intent))
+        say(planned.as_text(intent, columns()))
     return ExitCode.ok
 
 

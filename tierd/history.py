@@ -19,10 +19,13 @@ LABEL_COLUMNS = 12
 
 # A gap between two readings that is longer than this was a time without tierd: what moved before
 # and after it says nothing about a rate.
-GAP_S_MAX = 60.0
+GAP_S_MAX = 90.0
+
+# Charts of a whole day use a reading in each 30 s: more than there are columns to draw.
+READINGS_MAX = 2_880
 
 # So long a reading stands for what comes after it.
-HOLDS_S = 1.5 * chronicle.READING_EVERY_S
+HOLDS_S = 4.5 * chronicle.READING_EVERY_S
 
 Points = tuple[tuple[float, float], ...]
 """Pairs of moment and value."""

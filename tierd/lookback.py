@@ -65,7 +65,7 @@ def _fields(one: Numbered) -> dict[str, object]:
 
 
 def history_text(folder: RunDir, since: float, now: float, columns: int, ink: Ink) -> str:
-    readings = chronicle.readings(folder, since)
+    readings = chronicle.readings(folder, since, history.READINGS_MAX)
     text = history.as_text(readings, since, now, columns, ink)
     return text if readings else f"{text} (looked in {folder.state / HISTORY})"
 
@@ -76,7 +76,8 @@ def history_json(folder: RunDir, since: float, now: float) -> str:
 
 
 def write_svg(folder: RunDir, since: float, now: float, path: Path) -> None:
+    readings = chronicle.readings(folder, since, history.READINGS_MAX)
     try:
-        path.write_text(picture.svg(chronicle.readings(folder, since), since, now))
+        path.write_text(picture.svg(readings, since, now))
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}", "name another file") from error

@@ -100,7 +100,7 @@ def _verbs(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser
 
 
 def _examples(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    for line in (parser.epilog or "").splitlines():
+    for line in (parser.description or "").splitlines():
         match = _EXAMPLE.match(line)
         if match:
             yield match[1].strip(), match[2]

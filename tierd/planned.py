@@ -1,6 +1,6 @@
 """What `tierd plan` shows: the intent in words, as a document, and for damo."""
 
-from collections.abc import Iterable
+import textwrap
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -8,6 +8,7 @@ from tierd import daemon, discovery, observe
 from tierd.config import Config, Mode
 from tierd.plan import Plan
 from tierd.sysfs import Sysfs
+from tierd.units import format_rate
 
 SCHEMA = "tierd.plan/1"
 
@@ -22,33 +23,71 @@ def make(sysfs: Sysfs, config: Config, *, observe_only: bool = False) -> Plan:
     return daemon.make_plan(sysfs, topology, capabilities, config)
 
 
-def as_text(plan: Plan) -> str:
-    """In words: what is watched, what moves where, what else is touched, what is lost."""
+def as_text(plan: Plan, columns: int) -> str:
+    """In words: what is watched, what moves where, what it costs, what is touched and what not."""
+    observes = plan.mode is Mode.observe
     lines = ["tierd would watch"]
-    lines += _listed((watch.id, watch.reason) for watch in plan.watches)
-    lines += ["", "and count what it would move" if plan.mode is Mode.observe else "and move"]
-    lines += _listed((item.id, item.reason) for item in plan.items)
-    lines += ["", f"steered by: {plan.tuner.loop}: {plan.tuner.reason}"]
+    lines += _listed([(watch.id, watch.reason) for watch in plan.watches], columns)
+    lines += ["", "and count what it would move" if observes else "and move"]
+    lines += _listed([(item.id, item.reason) for item in plan.items], columns)
+    lines += ["", *_wrapped(f"steered by: {plan.tuner.loop}: {plan.tuner.reason}", columns)]
+    lines += _wrapped(f"at most: {_cost(plan)}", columns)
     if plan.knobs:
         lines += ["", "While it runs it sets, and puts back after"]
-        lines += _listed(
-            (knob.id, f"/{knob.path} = {knob.value}: {knob.reason}") for knob in plan.knobs
-        )
+        knobs = [(knob.id, f"/{knob.path} = {knob.value}: {knob.reason}") for knob in plan.knobs]
+        lines += _listed(knobs, columns)
     if plan.degraded:
         lines += ["", "degraded because"]
-        lines += [f"  {reason}" for reason in plan.degraded]
-    lines += [
-        "",
-        "Everything else is left alone. Stopping tierd, or `tierd restore`, undoes all of it.",
-        f"{len(plan.writes)} writes: `tierd plan --writes`",
+        lines += [line for reason in plan.degraded for line in _wrapped(f"  {reason}", columns)]
+    lines += ["", *_wrapped(_undone(plan), columns), *_wrapped(LEFT_ALONE, columns), ""]
+    return "\n".join([*lines, f"{len(plan.writes)} writes: `tierd plan --writes`"])
+
+
+LEFT_ALONE = (
+    "Left alone: kdamonds that are not tierd's, NUMA balancing, swap, cgroups, and every setting "
+    "that is not named here. `tierd doctor` tells how these stand."
+)
+
+
+def _cost(plan: Plan) -> str:
+    """What the plan may cost, at the worst."""
+    threads = f"{len(plan.kdamonds)} kernel threads watch"
+    if plan.mode is Mode.observe:
+        return f"{threads}; nothing moves"
+    total = sum(item.rate_max_bytes_per_s for item in plan.items)
+    return (
+        f"{format_rate(total)} over all ways, each byte read once and written once; {threads} and "
+        "move, so that programs need not"
+    )
+
+
+def _undone(plan: Plan) -> str:
+    back = "".join(f", /{knob.path} is as it was" for knob in plan.knobs)
+    return (
+        f"Undone when tierd stops, or by `tierd restore`: its {len(plan.kdamonds)} kdamonds are "
+        f"removed{back}. Pages stay where they are by then."
+    )
+
+
+def _listed(rows: list[tuple[str, str]], columns: int) -> list[str]:
+    width = max((len(name) for name, _ in rows), default=0)
+    return [
+        line
+        for name, text in rows
+        for line in textwrap.wrap(
+            f"  {name.ljust(width)}  {text}",
+            columns,
+            subsequent_indent=" " * (width + 4),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     ]
-    return "\n".join(lines)
 
 
-def _listed(rows: Iterable[tuple[str, str]]) -> list[str]:
-    listed = list(rows)
-    width = max((len(name) for name, _ in listed), default=0)
-    return [f"  {name.ljust(width)}  {reason}" for name, reason in listed]
+def _wrapped(text: str, columns: int) -> list[str]:
+    return textwrap.wrap(
+        text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def as_document(plan: Plan) -> dict[str, Any]:

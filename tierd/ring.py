@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierd.errors import TierdError
+from tierd.errors import ExitCode, TierdError
 from tierd.rundir import FileError, save_bytes
 
 MAGIC = b"tierdrg1"
@@ -68,9 +68,12 @@ def read(path: Path) -> Contents | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FileError(
+        refused = FileError(
             f"cannot read {path}: {error.strerror}", "ask as root, or name --state-dir"
-        ) from error
+        )
+        if isinstance(error, PermissionError):
+            refused.exit_code = ExitCode.not_permitted
+        raise refused from error
     return parse(raw, path)
 
 

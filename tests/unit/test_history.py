@@ -131,7 +131,7 @@ def test_a_day_is_kept_and_looked_back_on(folder: RunDir) -> None:
     ]
     ring.create(folder.state / HISTORY, chronicle.READINGS_MAX, 512, day)
     now = chronicle.READINGS_MAX * 10.0
-    assert "8640 readings" in lookback.history_text(folder, now - 86_400, now, 80, UNICODE)
+    assert "2880 readings" in lookback.history_text(folder, now - 86_400, now, 80, UNICODE)
     assert len(json.loads(lookback.history_json(folder, now - 100, now))["readings"]) == 10
     lookback.write_svg(folder, 0.0, now, folder.state / "h.svg")
     assert (folder.state / "h.svg").read_text().startswith("<svg")
