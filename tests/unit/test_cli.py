@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures import machines
+from tests.fixtures.snapshots import SNAPSHOT
 from tierd import api, cli, commands
 from tierd.api import Sources
 from tierd.arguments import parser
 from tierd.errors import ExitCode
 from tierd.inbox import Answer, Event
+from tierd.snapshot import document
 
 
 @dataclass(frozen=True)
@@ -155,3 +157,28 @@ def test_status_does_not_load_the_daemon() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_status_reads_no_file_of_the_kernel(tmp_path: Path) -> None:
+    """Whatever DAMON is doing, and however long a command blocks, status does not wait for it."""
+    program = (
+        "import sys; opened = []\n"
+        "def hook(event, args):\n"
+        "    if event == 'open' and str(args[0]).startswith(('/sys', '/proc')):\n"
+        "        opened.append(args)\n"
+        "from tierd import cli; sys.addaudithook(hook)\n"
+        f"code = cli.main(['status', '--run-dir', {str(tmp_path)!r}])\n"
+        "print(code, opened)"
+    )
+    server = api.serve(
+        tmp_path / "api.sock",
+        Sources({"/v1/status": json.dumps(document(SNAPSHOT))}.get, lambda _event: False),
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        )
+    finally:
+        server.stop()
+    assert done.stdout.splitlines()[-1] == "0 []"
+    assert "headroom is kept" in done.stdout
