@@ -344,8 +344,11 @@ def _reload(outside: Outside, running: Running) -> tuple[Running, str]:
 def _replace(outside: Outside, running: Running, plan: Plan) -> tuple[Running, str | None]:
     """Run another plan; how it was done, or None if it is the one that runs."""
     applied = running.applied
-    if applied is None or plan.fingerprint == applied.plan.fingerprint:
+    if applied is None:
         return running, None
+    if plan.fingerprint == applied.plan.fingerprint:
+        # What differs is ours alone: a headroom that only the tuner knows, or words.
+        return replace(running, applied=replace(applied, plan=plan)), None
     applied = apply.replace(outside.sysfs, outside.clock, applied, plan, outside.store.record)
     return _with(replace(running, paused=False), applied), applied.how
 

@@ -282,7 +282,7 @@ def _headroom(known: NodeMemory, node: NodeReading, limits: Limits) -> int:
     """What demotion keeps free: the kernel's mark, and the larger of the share and the demand."""
     share = node.total_bytes * limits.headroom_bp / BP_MAX
     lately = known.allocation_bytes_per_s * ALLOCATION_S
-    return node.mark_bytes + round(max(share, min(lately, node.total_bytes * ALLOCATION_SHARE_MAX)))
+    return node.mark_bytes + int(max(share, min(lately, node.total_bytes * ALLOCATION_SHARE_MAX)))
 
 
 def _checked(known: NodeMemory, node: int, now: _Round) -> NodeMemory:

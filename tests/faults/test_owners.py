@@ -8,6 +8,7 @@ from tests.faults.faulty import Disk, FaultySysfs
 from tests.faults.scenarios import CLOCK, DEFAULT, OTHER_RATE, World, default, plan_for
 from tierd import apply
 from tierd.changes import Kind
+from tierd.config import Tuner
 from tierd.damon import Command, Write, state_path, writes
 from tierd.errors import Conflict, ExitCode, TierdError
 from tierd.kernel import NR_KDAMONDS, Kernel
@@ -207,9 +208,10 @@ def test_tuned_intervals_survive_a_commit() -> None:
 
 def test_a_goal_alone_needs_no_commit() -> None:
     world = fresh("7.3")
-    applied = start(world)
+    config = replace(DEFAULT, tuner=Tuner.kernel)
+    applied = apply.start(world.sysfs, CLOCK, plan_for(world, config), world.disk.record)
     made = len(world.kernel.journal)
-    plan = plan_for(world, replace(DEFAULT, used_bp=9900))
+    plan = plan_for(world, replace(config, used_bp=9900))
     done = apply.replace(world.sysfs, CLOCK, applied, plan, world.disk.record)
     assert done.how == apply.HOW[Kind.goals]
     assert done.pids == applied.pids

@@ -172,8 +172,9 @@ class SimKernel:
         return self.engine.now_us
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass."""
-        self._refresher.advance(self.engine.now_us + round(seconds * 1_000_000))
+        """Let virtual time pass: a microsecond at least for one who waits at all."""
+        wait_us = max(round(seconds * 1_000_000), 1 if seconds > 0 else 0)
+        self._refresher.advance(self.engine.now_us + wait_us)
 
     def fail(self, failure: Failure) -> None:
         """Let operations on files fail; `operations` tells how many there have been."""

@@ -1,0 +1,174 @@
+"""The tuners on the simulated kernel: bytes and residency, in virtual time."""
+
+from dataclasses import dataclass
+from errno import EIO
+
+import pytest
+
+from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
+from tierd.config import Config, Tuner
+from tierd.damon import PAGE_BYTES
+from tierd.sim.kernel import Failure, SimKernel
+from tierd.sim.workload import Shift
+from tierd.throttle import TARGET
+
+SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
+RATE = 20_000_000
+HOT_MIB = 96
+
+# The least time that the rate allows, beside which the tuners' are put.
+IDEAL_S = HOT_MIB * MIB / RATE
+
+
+@dataclass
+class Seen:
+    """Residency of the hot set by the second, and when it was 95 %."""
+
+    made: Loop
+    residency: list[tuple[float, float]]
+
+    def reached_s(self, after_s: float = 0.0) -> float:
+        found = (at - after_s for at, share in self.residency if at > after_s and share >= 0.95)
+        return next(found, float("inf"))
+
+    def applied_mib(self, scheme: str, until_s: float) -> float:
+        schemes = {one.scheme: one for one in self.made.before(until_s).schemes}
+        return schemes[scheme].applied_bytes_total / MIB
+
+
+def full_node(series: str, tuner: Tuner, shift_s: float | None = None) -> Seen:
+    """A fast node full of cold memory, and a hot set below it."""
+    happenings = [cold("cold", 0, 400), hot("hot", 1, HOT_MIB), cold("other", 1, 100)]
+    shifts = [Shift("hot", "cold", 1.0, int(shift_s * 1e6))] if shift_s else []
+    config = Config(tuner=tuner, rate_max_bytes_per_s=RATE)
+    made = loop(series, "two-tier", *happenings, *shifts, config=config)
+    seen = Seen(made, [])
+    for step in range(4 * 60):
+        made.do(step / 4, lambda at=step / 4: seen.residency.append((at, made.share("hot", 0))))  # type: ignore[misc]
+    return seen
+
+
+# The others are for a thorough run: half a minute of a machine is simulated in ten seconds.
+EACH = [
+    series if series in ("6.12", "7.2") else pytest.param(series, marks=pytest.mark.thorough)
+    for series in SERIES
+]
+
+
+@pytest.mark.parametrize("series", EACH)
+def test_demand_brings_a_hot_set_up_to_a_full_node_and_stops(series: str) -> None:
+    seen = full_node(series, Tuner.demand)
+    seen.made.run(40)
+    assert seen.reached_s() <= 4 * IDEAL_S
+    ideal = HOT_MIB
+    assert seen.applied_mib("promote-1-0", 40) <= 1.35 * ideal
+    late = seen.applied_mib("promote-1-0", 39) - seen.applied_mib("promote-1-0", 25)
+    assert late <= 0.1 * ideal
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("series", ["6.12", "7.3"])
+def test_demand_follows_a_shift(series: str) -> None:
+    seen = full_node(series, Tuner.demand, shift_s=25)
+    seen.made.run(50)
+    assert seen.reached_s(25.3) <= 4 * IDEAL_S
+
+
+@pytest.mark.thorough
+def test_demand_is_far_ahead_of_the_kernels_integrator() -> None:
+    """What `consist` does with a full node in the time in which demand is done."""
+    seen = full_node("6.18", Tuner.kernel)
+    seen.made.run(40)
+    assert seen.residency[-1][1] < 0.05
+
+
+def test_an_idle_machine_is_left_alone() -> None:
+    made = loop("7.3", "two-tier", cold("cold", 0, 200), cold("other", 1, 200))
+    made.run(30)
+    assert made.kernel.memory.counters.pgmigrate_success == 0
+    assert all(one.applied_bytes_total == 0 for one in made.snapshots[-1].schemes)
+
+
+@pytest.mark.parametrize("series", EACH)
+def test_the_first_windows_keep_to_the_rate(series: str) -> None:
+    seen = full_node(series, Tuner.demand)
+    moved = []
+    for tenth in range(50):
+        seen.made.do(
+            tenth / 10, lambda: moved.append(seen.made.kernel.memory.counters.pgmigrate_success)
+        )
+    seen.made.run(5)
+    per_second = [
+        (late - early) * PAGE_BYTES for early, late in zip(moved, moved[10:], strict=False)
+    ]
+    # Both ways may use their rate, and a quota of tries is corrected after one tick.
+    assert max(per_second[:10]) <= 2 * RATE
+
+
+class Killed(Exception):
+    """As SIGKILL: from here on nothing that the daemon does reaches the kernel."""
+
+
+@pytest.mark.parametrize("series", [pytest.param("6.12", marks=pytest.mark.thorough), "7.3"])
+def test_after_a_death_quotas_shrink_to_rest(series: str) -> None:
+    """Killed at several moments, in the midst of moving.
+
+    One that was just growing stays at its limit, which is what the limit is for; the unit then
+    undoes it, or the next start.
+    """
+    ends = [left_behind(series, death_s) for death_s in (6.3, 7.02)]
+    for _, quota, value in (end for one in ends for end in one):
+        assert quota < PAGE_BYTES or value < TARGET
+    moving = [quota_then for one in ends for quota_then, _, value in one if value > TARGET]
+    assert any(quota_then > 100 * PAGE_BYTES for quota_then in moving), "nobody was moving"
+
+
+def left_behind(series: str, death_s: float) -> list[tuple[int, int, int]]:
+    """Per scheme: its quota at the death and a minute and a half later, and its last input."""
+    seen = full_node(series, Tuner.demand)
+    kernel = seen.made.kernel
+
+    def die() -> None:
+        kernel.fail(Failure(kernel.operations + 1, EIO, for_ever=True))
+        raise Killed
+
+    seen.made.do(death_s, die)
+    with pytest.raises(Killed):
+        seen.made.run(40)
+    kernel.heal()
+    then = [quota(kernel, index) for index in (0, 1)]
+    kernel.advance(90)
+    return [
+        (before, quota(kernel, index), int(kernel.read(f"{mover(index)}/goals/0/current_value")))
+        for index, before in enumerate(then)
+    ]
+
+
+def quota(kernel: SimKernel, index: int) -> int:
+    kernel.write(f"{KDAMONDS}/{index}/state", "update_schemes_effective_quotas")
+    return int(kernel.read(f"{mover(index)}/effective_bytes"))
+
+
+def mover(index: int) -> str:
+    """The quotas of the one scheme of a kdamond that moves pages, after its two sensors."""
+    return f"{KDAMONDS}/{index}/contexts/0/schemes/2/quotas"
+
+
+@pytest.mark.parametrize("series", ["6.16", pytest.param("6.18", marks=pytest.mark.thorough)])
+def test_emulated_follows_the_kernels_own_goals(series: str) -> None:
+    """The same machine, one with goals in the kernel and one with ours: the same quotas."""
+    found = {}
+    for tuner in (Tuner.kernel, Tuner.emulated):
+        made = loop(
+            series,
+            "two-tier",
+            cold("cold", 0, 200),
+            hot("hot", 1, HOT_MIB),
+            config=Config(tuner=tuner, auto_intervals=False, tick_ms=500),
+        )
+        made.run(60)
+        found[tuner] = [one.quota_effective_bytes for one in made.snapshots[-1].schemes]
+    for native, ours in zip(found[Tuner.kernel], found[Tuner.emulated], strict=True):
+        assert native is not None
+        assert ours is not None
+        assert abs(ours - native) <= 0.1 * native
