@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
     lack = service.can_run_here(arguments.root) if arguments.demo else None
     simulated = arguments.simulate or ("two-tier" if lack else None)
-    folder = run_dir(arguments, simulated=simulated is not None)
+    folder = run_dir(arguments, simulated=simulated is not None, starts=True)
     options = service.Options(
         root=arguments.root,
         folder=folder,
@@ -276,14 +276,16 @@ COMMANDS = {
 }
 
 
-def run_dir(arguments: argparse.Namespace, *, simulated: bool = False) -> RunDir:
+def run_dir(
+    arguments: argparse.Namespace, *, simulated: bool = False, starts: bool = False
+) -> RunDir:
     """Where the daemon's files are: as said, as systemd says, or by who asks."""
-    own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")
+    run, state = Path("/run/tierd"), Path("/var/lib/tierd")
     name = "tierd-simulated" if simulated else "tierd"
-    if simulated or os.geteuid() != 0:
-        run = state = own / f"{name}-{os.geteuid()}"
-    else:
-        run, state = Path("/run/tierd"), Path("/var/lib/tierd")
+    own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"{name}-{os.geteuid()}"
+    # Who only asks, and runs no daemon of their own, means that of the system.
+    if simulated or (os.geteuid() != 0 and (starts or own.exists())):
+        run = state = own
     return RunDir(
         run=arguments.run_dir or _first_path("RUNTIME_DIRECTORY") or run,
         state=arguments.state_dir or _first_path("STATE_DIRECTORY") or state,

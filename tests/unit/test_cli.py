@@ -182,3 +182,18 @@ def test_status_reads_no_file_of_the_kernel(tmp_path: Path) -> None:
         server.stop()
     assert done.stdout.splitlines()[-1] == "0 []"
     assert "headroom is kept" in done.stdout
+
+
+def test_who_only_asks_means_the_daemon_of_the_system_unless_they_run_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("RUNTIME_DIRECTORY", "STATE_DIRECTORY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    asking = parser().parse_args(["status"])
+    assert commands.run_dir(asking).run == Path("/run/tierd")
+    own = commands.run_dir(asking, starts=True).run
+    assert own == tmp_path / "tierd-4711"
+    own.mkdir()
+    assert commands.run_dir(asking).run == own
