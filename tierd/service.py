@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -197,7 +197,7 @@ class LiveLine:
     say: Callable[[str], None]
     promoted: int = 0
     demoted: int = 0
-    ticks: int = field(default=0)
+    began_at: float | None = None
 
     def show(self, snapshot: Snapshot, running: Running) -> None:
         promoted = moved_bytes(running, Direction.promote)
@@ -213,12 +213,11 @@ class LiveLine:
             f"hot set {self.shown.hot_share_fast():4.0%} on the fast tier | " if self.shown else ""
         )
         self.say(
-            f"{self.ticks:4d} s | {hot}{snapshot.state} | "
+            f"{self._second(snapshot):4.0f} s | {hot}{snapshot.state} | "
             f"up {format_size(promoted)} (+{format_size(promoted - self.promoted)}), "
             f"down {format_size(demoted)} (+{format_size(demoted - self.demoted)}) | free: {free}"
         )
         self.promoted, self.demoted = promoted, demoted
-        self.ticks += 1
 
     def _say_observed(self, snapshot: Snapshot) -> None:
         found = outlook.outlook((snapshot,))
@@ -227,8 +226,13 @@ class LiveLine:
             if found
             else "nothing is known yet"
         )
-        self.say(f"{self.ticks:4d} s | {snapshot.state} | {seen}")
-        self.ticks += 1
+        self.say(f"{self._second(snapshot):4.0f} s | {snapshot.state} | {seen}")
+
+    def _second(self, snapshot: Snapshot) -> float:
+        """Since the first line."""
+        if self.began_at is None:
+            self.began_at = snapshot.at
+        return snapshot.at - self.began_at
 
 
 def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
