@@ -111,15 +111,20 @@ def _room(status: Status) -> str:
 def _waiting(status: Status) -> str:
     hot = hot_below(status)
     if hot is None:
-        unmet = [goal["goal"] for goal in status["goals"] if not _met(goal)]
-        return "" if not unmet else f"{len(unmet)} of {len(status['goals'])} goals not met yet"
+        return _room_above(status)
     largest = max((node["size_bytes"] for node in status["nodes"]), default=0)
     # A thousandth of a node is noise of sampling.
     return f"{format_size(hot)} hot below" if hot * 1000 > largest else "nothing hot waits below"
 
 
-def _met(goal: Mapping[str, Any]) -> bool:
-    return bool(goal["current_bp"] >= goal["target_bp"])
+def _room_above(status: Status) -> str:
+    """Where promotion has not reached its goal, which is no fault if nothing more is hot."""
+    unmet = [
+        f"node{goal['goal'].rpartition(':')[2]}"
+        for goal in status["goals"]
+        if goal["goal"].startswith("node_mem_used_bp:") and goal["current_bp"] < goal["target_bp"]
+    ]
+    return f"room for more on {', '.join(unmet)}" if unmet else ""
 
 
 def hot_below(status: Status) -> int | None:
