@@ -33,7 +33,8 @@ BOUND_S = 150.0
 # the goal (damon_feed_loop_next_input()). What tierd keeps free is little more than what kswapd
 # does, so with the defaults that share is a tenth or less, and demotion takes many minutes to
 # begin. A goal far away shows in time that it works.
-FAR_GOAL = "headroom: 40%\n"
+KERNEL_TUNER = "tuner: kernel\n"
+FAR_GOAL = KERNEL_TUNER + "headroom: 40%\n"
 
 
 def pairs(plan: Mapping[str, Any], direction: str) -> list[tuple[int, int]]:
@@ -175,6 +176,8 @@ def main() -> int:
         refused = inside.verb("run")
         facts["without_override"] = [refused.returncode, refused.stderr]
         inside.configure("tiers: [[0], [1]]\n")
+    if "--kernel-tuner" in sys.argv:
+        inside.configure(KERNEL_TUNER)
     plan = json.loads(inside.verb("plan", "--json").stdout)
     ups, downs = pairs(plan, "promote"), pairs(plan, "demote")
     for pair in ups:

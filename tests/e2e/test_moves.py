@@ -32,6 +32,13 @@ def test_it_moves_hot_up_and_cold_down_and_leaves_no_trace(series: str, name: st
     check(facts)
 
 
+@pytest.mark.parametrize("series", ["6.18", "7.2"])
+def test_so_do_the_kernels_own_goals(series: str) -> None:
+    facts = told(series, machine.load("two-tier"), "moves", "--kernel-tuner")
+    assert facts["tuner"]["loop"] == "kernel"
+    check(facts)
+
+
 def test_it_manages_a_hidden_slow_node_by_override() -> None:
     facts = told("6.12", machine.load("one-tier"), "moves", "--override")
     code, words = facts["without_override"]
@@ -60,8 +67,8 @@ def check_moves(facts: dict[str, Any]) -> None:
         # A node in the middle passes some of it on.
         assert way["where"].get(str(source), 0) + DEMOTED_PAGES_MIN <= way["pages"], way
         assert way["where"].get(str(target), 0) >= DEMOTED_PAGES_MIN, way
-        # 6.16 and 6.18 have only `consist`: there this much shows that the defaults are at work,
-        # and the pages above came with a goal far away (moves.FAR_GOAL).
+        # 6.16 and 6.18 have only `consist` in the kernel: there this much shows that its goals are
+        # at work, and the pages above came with a goal far away (moves.FAR_GOAL).
         assert not facts["slow"] or way["grown"] > 1, way
 
 
@@ -95,9 +102,9 @@ def check_claims(facts: dict[str, Any]) -> None:
 def alone(facts: dict[str, Any], source: int) -> bool:
     """Whether nothing but the workload's memory can be hot on a node.
 
-    A node that demotes has the system's own; fixed quotas demote that too, and it comes back.
+    A node that demotes has the system's own.
     """
-    return facts["tuner"]["loop"] != "fixed" and all(source != node for node, _ in facts["downs"])
+    return all(source != node for node, _ in facts["downs"])
 
 
 def came_through(facts: dict[str, Any], name: str, node: int) -> bool:
