@@ -53,6 +53,7 @@ CHECK_S = 5.0
 STRIKES_MAX = 3
 BENEFIT_MIN = 1 / 3
 LARGE_SHARE = 0.05
+ARRIVED_MIN = 0.5
 HOLD_OFF_S_MIN = 20.0
 HOLD_OFF_S_MAX = 600.0
 # What waits has changed by this share: what was learned may be wrong now.
@@ -129,11 +130,14 @@ class NodeMemory:
     check_s: float = 0.0
     check_waiting_bytes: int = 0
     check_promoted_bytes: int = 0
+    check_demoted_bytes: int = 0
+    check_used_bytes: int = 0
     strikes: int = 0
     hold_off_s: float = 0.0
     """How much longer nothing is promoted here."""
     hold_offs: int = 0
     held_waiting_bytes: int = 0
+    held_because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +275,7 @@ def _allocation(before: NodeMemory | None, node: int, now: _Round) -> NodeMemory
     """How fast programs take memory of a node: what it filled by, less what was moved there."""
     used = now.node(node).total_bytes - now.node(node).free_bytes
     if before is None:
-        return NodeMemory(used_bytes=used, check_waiting_bytes=int(now.waiting(node)))
+        return _fresh(NodeMemory(used_bytes=used), int(now.waiting(node)))
     moved = now.moved_bytes(now.into(node)) - now.moved_bytes(now.out_of(node))
     rate = max(0.0, used - before.used_bytes - moved) / now.reading.seconds
     kept = before.allocation_bytes_per_s * ALLOCATION_KEPT_PER_S**now.reading.seconds
@@ -297,17 +301,15 @@ def _checked(known: NodeMemory, node: int, now: _Round) -> NodeMemory:
         known,
         check_s=known.check_s + seconds,
         check_promoted_bytes=known.check_promoted_bytes + now.moved_bytes(now.into(node)),
+        check_demoted_bytes=known.check_demoted_bytes + now.moved_bytes(now.out_of(node)),
     )
     if known.check_s < CHECK_S:
         return known
-    large, gone = now.large_bytes(node), known.check_waiting_bytes - waiting
-    useless = (
-        min(known.check_promoted_bytes, waiting) > large
-        and gone < BENEFIT_MIN * known.check_promoted_bytes
-    )
-    strikes = known.strikes + 1 if useless else 0
+    why = _in_vain(known, node, now)
+    strikes = known.strikes + 1 if why else 0
     if strikes < STRIKES_MAX:
-        hold_offs = known.hold_offs if useless or waiting > large else 0
+        large = waiting > now.large_bytes(node)
+        hold_offs = known.hold_offs if why or large else 0
         return replace(_fresh(known, waiting), strikes=strikes, hold_offs=hold_offs)
     return replace(
         _fresh(known, waiting),
@@ -316,11 +318,36 @@ def _checked(known: NodeMemory, node: int, now: _Round) -> NodeMemory:
         hold_off_s=min(HOLD_OFF_S_MAX, HOLD_OFF_S_MIN * 2 ** min(known.hold_offs, 16)),
         hold_offs=known.hold_offs + 1,
         held_waiting_bytes=waiting,
+        held_because=why,
     )
 
 
+def _in_vain(known: NodeMemory, node: int, now: _Round) -> str:
+    """What is wrong with the moves since the last check; empty if nothing is."""
+    promoted, large = known.check_promoted_bytes, now.large_bytes(node)
+    if promoted <= large:
+        return ""
+    # What came and what went make the difference in use; some kernels copy pages to the node that
+    # they are on and count it as moved (6.17 to 7.2).
+    arrived = known.used_bytes - known.check_used_bytes + known.check_demoted_bytes
+    if arrived < ARRIVED_MIN * promoted:
+        return f"of {format_size(promoted)} said to be moved, most did not arrive"
+    waiting = now.waiting(node)
+    gone = known.check_waiting_bytes - waiting
+    if waiting > large and gone < BENEFIT_MIN * promoted:
+        return f"{format_size(promoted)} came up, and as much waits as before"
+    return ""
+
+
 def _fresh(known: NodeMemory, waiting: int) -> NodeMemory:
-    return replace(known, check_s=0.0, check_waiting_bytes=waiting, check_promoted_bytes=0)
+    return replace(
+        known,
+        check_s=0.0,
+        check_waiting_bytes=waiting,
+        check_promoted_bytes=0,
+        check_demoted_bytes=0,
+        check_used_bytes=known.used_bytes,
+    )
 
 
 # What is wanted.
@@ -351,7 +378,7 @@ def _promotion(way: Way, share: float, known: NodeMemory, now: _Round) -> Want:
         waits = f"{now.reading.pressure:.1%} of the time"
         return Want(0.0, f"parked: tasks wait for memory {waits}; {what}")
     if known.hold_off_s > 0:
-        return Want(0.0, f"parked for {known.hold_off_s:.0f} s: moving did not help; {what}")
+        return Want(0.0, f"parked for {known.hold_off_s:.0f} s: {known.held_because}; {what}")
     if now.waiting(way.target) < now.dead_bytes(way.target):
         return Want(0.0, f"parked: nearly nothing is hot on node {way.source} ({what})")
     rate = min(now.rate_max(way), waiting / CLEAR_S) * share

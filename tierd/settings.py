@@ -90,10 +90,10 @@ _BASIC = (
         kinds.words(Tuner),
         Effect.plan,
         "kernel",
-        "Who decides how much to move: auto takes the best that this kernel can run. kernel uses "
-        "the kernel's own goals for nodes (6.16 and later), emulated follows the same law on older "
-        "kernels, demand is tierd's own: it moves what is hot below and cold above, and no more. "
-        "This version runs auto and kernel, and refuses the others.",
+        "Who decides how much to move: auto takes the best that this kernel can run. demand is "
+        "tierd's own: it moves what is hot below and cold above, and no more. kernel uses the "
+        "kernel's own goals for nodes (6.16 and later), emulated follows the same law with what "
+        "tierd measures, on any kernel; both stand almost still on a full fast node.",
     ),
     Setting(
         ("headroom",),

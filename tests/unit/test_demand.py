@@ -157,25 +157,33 @@ def test_what_moved_beyond_the_rate_is_paid_back() -> None:
     assert second.wants[UP.id].bytes_per_s == RATE
 
 
-def useless(memory: Memory, seconds: float, hot: int = 300 * MIB) -> tuple[Memory, Decision]:
-    """Pages come up all the time, and as much as before waits below."""
+def in_vain(memory: Memory, seconds: float, *, arrives: bool = True) -> tuple[Memory, Decision]:
+    """Pages come up all the time, cold ones leave for them, and as much as before waits below."""
     decision = Decision({}, {})
     for _ in range(int(seconds)):
-        seen = reading(hot=hot, free=200 * MIB, moved={UP.id: int(RATE)})
+        moved = {UP.id: int(RATE), DOWN.id: int(RATE) if arrives else 0}
+        seen = reading(hot=300 * MIB, free=200 * MIB, moved=moved)
         memory, decision = demand.decide(memory, seen, LIMITS)
     return memory, decision
 
 
 def test_moving_that_does_not_help_ends_for_longer_and_longer() -> None:
-    memory, decision = useless(Memory(), CHECK_S * STRIKES_MAX + 2)
-    assert "did not help" in decision.wants[UP.id].reason
+    memory, decision = in_vain(Memory(), CHECK_S * STRIKES_MAX + 2)
+    assert "as much waits as before" in decision.wants[UP.id].reason
     assert 0 < memory.nodes[0].hold_off_s <= HOLD_OFF_S_MIN
-    memory, decision = useless(memory, HOLD_OFF_S_MIN + CHECK_S + 2)
+    memory, decision = in_vain(memory, HOLD_OFF_S_MIN + CHECK_S + 2)
     assert HOLD_OFF_S_MIN < memory.nodes[0].hold_off_s <= 2 * HOLD_OFF_S_MIN
 
 
+def test_pages_that_do_not_arrive_end_it_too() -> None:
+    """The node is as full as before, though pages are said to have come and none to have left."""
+    _, decision = in_vain(Memory(), CHECK_S * STRIKES_MAX + 2, arrives=False)
+    assert "did not arrive" in decision.wants[UP.id].reason
+    assert decision.wants[UP.id].bytes_per_s == 0
+
+
 def test_another_demand_ends_the_hold_off() -> None:
-    memory, _ = useless(Memory(), CHECK_S * STRIKES_MAX + 2)
+    memory, _ = in_vain(Memory(), CHECK_S * STRIKES_MAX + 2)
     _, decision = demand.decide(memory, reading(hot=90 * MIB, free=200 * MIB), LIMITS)
     assert decision.wants[UP.id].bytes_per_s > 0
 
@@ -183,7 +191,8 @@ def test_another_demand_ends_the_hold_off() -> None:
 def test_moving_that_helps_goes_on() -> None:
     memory, hot = Memory(), 450 * MIB
     for _ in range(20):
-        seen = reading(hot=hot, free=200 * MIB, moved={UP.id: int(RATE)})
+        moved = {UP.id: int(RATE), DOWN.id: int(RATE)}
+        seen = reading(hot=hot, free=200 * MIB, moved=moved)
         memory, decision = demand.decide(memory, seen, LIMITS)
         assert decision.wants[UP.id].bytes_per_s > 0
         hot -= int(RATE)
