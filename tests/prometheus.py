@@ -1,0 +1,64 @@
+"""Prometheus and promtool: the machine's own, or Debian's unpacked into the cache.
+
+They are Go programs that need a C library only, so an unpacked package runs as it lies.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from functools import cache as once
+from pathlib import Path
+
+import pytest
+
+from tests.vm import apt, cache
+from tests.vm.errors import Missing, VmError
+
+PACKAGES = ("prometheus", "promtool")
+
+# As for virtual machines: with this set to 1, what cannot be had is a failure and not a skip.
+REQUIRE_VARIABLE = "TIERD_REQUIRE_VM"
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Where they are."""
+
+    promtool: Path
+    prometheus: Path
+
+
+@once
+def find() -> Programs | str:
+    """The programs, or why there are none."""
+    own = [shutil.which(name) for name in ("promtool", "prometheus")]
+    if own[0] is not None and own[1] is not None:
+        return Programs(Path(own[0]), Path(own[1]))
+    try:
+        folder = cache.made("prometheus", _make) / "usr/bin"
+    except VmError as error:
+        return f"no promtool: it is not installed, and Debian's cannot be had: {error}"
+    return Programs(folder / "promtool", folder / "prometheus")
+
+
+def programs() -> Programs:
+    """For a test, which is skipped without them."""
+    found = find()
+    if isinstance(found, Programs):
+        return found
+    if os.environ.get(REQUIRE_VARIABLE) == "1":
+        pytest.fail(found, pytrace=False)
+    pytest.skip(found)
+
+
+def _make(into: Path) -> None:
+    source = apt.ready()
+    for package in PACKAGES:
+        have = [version for _, version in source.versions(f"^{package}$")]
+        if not have:
+            raise Missing(f"no package {package} in the suites {', '.join(apt.SUITES)}")
+        # The oldest there is: it was made for the oldest C library.
+        deb = source.download(package, have[-1], into)
+        apt.run(["dpkg-deb", "-x", str(deb), str(into)])
+        deb.unlink()
+    apt.run([str(into / "usr/bin/promtool"), "--version"])
