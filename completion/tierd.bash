@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/tierd
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_tierd_subparsers=(run observe plan tiers check doctor status events history top why reload pause resume restore)
+_shtab_tierd_subparsers=(run observe plan tiers check doctor status events history top why reload pause resume restore print)
 
 _shtab_tierd_run_option_strings=(-h --help --root --run-dir --state-dir --config --simulate --demo --observe --for)
 _shtab_tierd_observe_option_strings=(-h --help --root --run-dir --state-dir --config --simulate --for)
@@ -21,13 +21,15 @@ _shtab_tierd_why_option_strings=(-h --help --root --run-dir --state-dir)
 _shtab_tierd_reload_option_strings=(-h --help --root --run-dir --state-dir)
 _shtab_tierd_pause_option_strings=(-h --help --root --run-dir --state-dir)
 _shtab_tierd_resume_option_strings=(-h --help --root --run-dir --state-dir)
-_shtab_tierd_restore_option_strings=(-h --help --root --run-dir --state-dir --print)
+_shtab_tierd_restore_option_strings=(-h --help --root --run-dir --state-dir --print --after-service)
+_shtab_tierd_print_option_strings=(-h --help --root --run-dir --state-dir)
 _shtab_tierd_option_strings=(-h --help --version)
 
 
 
 _shtab_tierd_plan___format_choices=(damo)
-_shtab_tierd_pos_0_choices=(run observe plan tiers check doctor status events history top why reload pause resume restore)
+_shtab_tierd_print_pos_0_choices=(alerts completion completion-fish completion-zsh config dashboard recording-rules schema scrape-config unit)
+_shtab_tierd_pos_0_choices=(run observe plan tiers check doctor status events history top why reload pause resume restore print)
 
 _shtab_tierd_run__h_nargs=0
 _shtab_tierd_run___help_nargs=0
@@ -74,6 +76,9 @@ _shtab_tierd_resume___help_nargs=0
 _shtab_tierd_restore__h_nargs=0
 _shtab_tierd_restore___help_nargs=0
 _shtab_tierd_restore___print_nargs=0
+_shtab_tierd_restore___after_service_nargs=0
+_shtab_tierd_print__h_nargs=0
+_shtab_tierd_print___help_nargs=0
 _shtab_tierd_pos_0_nargs=A...
 _shtab_tierd__h_nargs=0
 _shtab_tierd___help_nargs=0

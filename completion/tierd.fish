@@ -50,7 +50,7 @@ function _shtab_tierd_using
   test "$_shtab_tierd_cmdpath" = "$argv"
 end
 
-set -g _shtab_tierd_commands run observe plan tiers check doctor status events history top why reload pause resume restore
+set -g _shtab_tierd_commands run observe plan tiers check doctor status events history top why reload pause resume restore print
 set -g _shtab_tierd_opts_with_value --bundle --config --for --format --root --run-dir --simulate --since --state-dir --svg
 
 complete -c tierd -e
@@ -160,3 +160,10 @@ complete -c tierd -n '_shtab_tierd_using restore' -l root -x -d 'read sys/ and p
 complete -c tierd -n '_shtab_tierd_using restore' -l run-dir -x -d 'default: /run/tierd'
 complete -c tierd -n '_shtab_tierd_using restore' -l state-dir -x -d 'default: /var/lib/tierd'
 complete -c tierd -n '_shtab_tierd_using restore' -l print -d 'show the writes, make none'
+complete -c tierd -n '_shtab_tierd_using restore' -l after-service -d 'for the unit: only after an end that systemd does not mend by a restart'
+complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a print -d 'a file that comes with tierd'
+complete -c tierd -n '_shtab_tierd_using print' -s h -l help -d 'show this help message and exit'
+complete -c tierd -n '_shtab_tierd_using print' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'
+complete -c tierd -n '_shtab_tierd_using print' -l run-dir -x -d 'default: /run/tierd'
+complete -c tierd -n '_shtab_tierd_using print' -l state-dir -x -d 'default: /var/lib/tierd'
+complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 0' -ka "alerts completion completion-fish completion-zsh config dashboard recording-rules schema scrape-config unit" -d 'alerts, completion, completion-fish, completion-zsh, config, dashboard, recording-rules, schema, scrape-config, unit'

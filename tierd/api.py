@@ -6,6 +6,7 @@ a slow, huge or mad client costs one bounded thread for a bounded time.
 """
 
 import contextlib
+import grp
 import json
 import os
 import queue
@@ -37,6 +38,9 @@ COMMAND_TIMEOUT_S = 60.0
 
 # The requests are a line and a few headers.
 BODY_BYTES_MAX = 4096
+
+# Whose members may read the status; packages create it.
+READERS = "tierd"
 
 COMMANDS = {f"/v1/{verb}": verb for verb in (Verb.reload, Verb.pause, Verb.resume)}
 
@@ -132,6 +136,7 @@ class Server(UnixStreamServer):
                 f"cannot listen on {path}: {error.strerror}", "use --run-dir"
             ) from error
         path.chmod(0o660)
+        _open_to_readers(path)
 
     def accept_for_ever(self) -> None:
         """Serve until the socket is shut down. A blocking accept: an idle API costs no wake-up."""
@@ -163,6 +168,15 @@ class Server(UnixStreamServer):
         finally:
             self.shutdown_request(request)
             self._slots.release()
+
+
+def _open_to_readers(path: Path) -> None:
+    """Its group may ask; where there is none, or we may not give it away, only root may."""
+    try:
+        gid = grp.getgrnam(READERS).gr_gid
+        os.chown(path, -1, gid)
+    except (KeyError, PermissionError):
+        return
 
 
 def serve(path: Path, sources: Sources) -> Server:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from tierd import __version__
+from tierd import __version__, shipped
 from tierd.units import parse_duration_ms
 
 EXIT_CODES = """\
@@ -85,6 +85,15 @@ def parser() -> argparse.ArgumentParser:
     _verb(verbs, "resume", "have the daemon move again")
     restore = _verb(verbs, "restore", "undo everything, with or without the daemon")
     restore.add_argument("--print", action="store_true", help="show the writes, make none")
+    restore.add_argument(
+        "--after-service",
+        action="store_true",
+        help="for the unit: only after an end that systemd does not mend by a restart",
+    )
+    printed = _verb(verbs, "print", "a file that comes with tierd")
+    printed.add_argument(
+        "what", choices=sorted(shipped.FILES), metavar="WHAT", help=", ".join(sorted(shipped.FILES))
+    )
     return top
 
 

@@ -207,8 +207,10 @@ def history(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
 def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Undo what a daemon that is gone has left."""
-    from tierd import apply, rundir, service
+    from tierd import apply, rundir, service, systemd
 
+    if arguments.after_service and systemd.restart_follows(os.environ):
+        return ExitCode.ok
     folder = run_dir(arguments)
     state = service.load_saved(folder)
     if state is None:
@@ -257,6 +259,14 @@ class Refused(TierdError):
         self.exit_code = code
 
 
+def print_shipped(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """A file that comes with tierd, for those who installed it without a package."""
+    from tierd import shipped
+
+    say(shipped.text(arguments.what).rstrip("\n"))
+    return ExitCode.ok
+
+
 COMMANDS = {
     "run": run,
     "plan": plan,
@@ -270,6 +280,7 @@ COMMANDS = {
     "top": top,
     "why": why,
     "restore": restore,
+    "print": print_shipped,
     "reload": ask_loop,
     "pause": ask_loop,
     "resume": ask_loop,

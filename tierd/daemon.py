@@ -157,6 +157,10 @@ def end(outside: Outside, running: Running) -> ExitCode:
     saved = running.applied.saved if running.applied else outside.store.saved()
     if saved is None:
         return ExitCode.ok
+    if outside.store.handed_over():
+        _leave(outside, running)
+        _event(outside, running, "kept", "for the next tierd, which takes them over")
+        return ExitCode.ok
     if running.config.on_stop is OnStop.keep:
         _leave(outside, running)
         _event(outside, running, "kept", "on_stop: keep; `tierd restore` undoes it")

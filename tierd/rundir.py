@@ -20,6 +20,8 @@ EVENTS = "events.ring"
 HISTORY = "history.ring"
 TALLY = "tally.json"
 LOCK = "lock"
+# Whoever replaces a running tierd puts it there: the one that stops leaves everything to the next.
+HAND_OVER = "hand-over"
 
 
 class FileError(TierdError):

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,11 +14,13 @@ from tierd import (
     configfile,
     daemon,
     discovery,
+    journal,
     observe,
     outlook,
     planned,
     rundir,
     saved,
+    systemd,
     tally,
 )
 from tierd import counters as totals
@@ -44,6 +45,7 @@ from tierd.snapshot import (
     look,
 )
 from tierd.sysfs import CountedSysfs, PatientSysfs, RealSysfs, Sysfs
+from tierd.systemd import FedInbox, Notifier
 from tierd.tally import Tally
 from tierd.units import format_percent, format_size
 
@@ -130,6 +132,14 @@ class FileStore:
 
     def forget(self) -> None:
         rundir.remove(self.folder.run / rundir.STATE)
+
+    def handed_over(self) -> bool:
+        marker = self.folder.run / rundir.HAND_OVER
+        found = rundir.load(marker) is not None
+        if found:
+            # It is for this stop only.
+            rundir.remove(marker)
+        return found
 
     def save_counters(self, counters: Counters) -> None:
         text = totals.to_text(counters, self.boot_id)
@@ -237,7 +247,7 @@ class LiveLine:
 
 def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
     """The daemon in the foreground, until a signal, or for a time."""
-    _log_to_stderr()
+    _log_to(journal.handler())
     options.folder.make()
     lock = options.folder.lock()
     inbox = SystemInbox()
@@ -251,8 +261,10 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         )
         reporter = _reporter(store)
         reporter.start(config)
+        notifier = systemd.notifier(os.environ, time.monotonic)
         try:
-            outside = _outside(options, stage, inbox, store, published, reporter, say)
+            told = _told(options, stage, published, reporter, notifier, say)
+            outside = _outside(options, stage, inbox, store, told)
             code = daemon.run(outside, config, options.for_s)
             if options.observe:
                 say(outlook.sentence(outlook.outlook(published.recent[-outlook.LOOKS :])))
@@ -272,15 +284,24 @@ def _reporter(store: FileStore) -> "Reporter":
     return Reporter(store.tally(), store.save_tally)
 
 
-def _outside(
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Who hears from the loop, and how."""
+
+    publish: Callable[[Snapshot, Running], None]
+    event: Callable[[EventStatus], None]
+    reporter: "Reporter"
+    notifier: Notifier
+
+
+def _told(
     options: Options,
     stage: Stage,
-    inbox: SystemInbox,
-    store: FileStore,
     published: Published,
     reporter: "Reporter",
+    notifier: Notifier,
     say: Callable[[str], None],
-) -> Outside:
+) -> Told:
     line = LiveLine(stage.shown, say)
     kept = Chronicle(options.folder)
 
@@ -288,24 +309,34 @@ def _outside(
         published.add(snapshot, running.applied.plan if running.applied else None)
         kept.saw(snapshot)
         reporter.publish(snapshot)
+        notifier.publish(snapshot)
         if options.live:
             line.show(snapshot, running)
 
-    def told(event: EventStatus) -> None:
+    def event(event: EventStatus) -> None:
         _log_event(event)
         kept.happened(event)
         reporter.happened(event)
+        if event.event == "stopping":
+            notifier.stopping()
 
+    return Told(publish, event, reporter, notifier)
+
+
+def _outside(
+    options: Options, stage: Stage, inbox: SystemInbox, store: FileStore, told: Told
+) -> Outside:
+    patient = PatientSysfs(stage.sysfs, stage.clock)
     return Outside(
-        sysfs=CountedSysfs(PatientSysfs(stage.sysfs, stage.clock), reporter.refused),
+        sysfs=CountedSysfs(patient, told.reporter.refused, told.notifier.alive),
         clock=stage.clock,
-        inbox=stage.inbox_over(inbox),
+        inbox=FedInbox(stage.inbox_over(inbox), told.notifier),
         store=store,
         who=Identity(os.getpid(), time.time(), stage.name),
         wall_s=time.time,
         read_config=lambda: _read_config(options, stage.sysfs),
-        publish=publish,
-        log=told,
+        publish=told.publish,
+        log=told.event,
         ticks_per_s=os.sysconf("SC_CLK_TCK"),
     )
 
@@ -347,11 +378,10 @@ WORRYING = {
 
 def _log_event(event: EventStatus) -> None:
     level = WORRYING.get(event.event, logging.INFO)
-    log.log(level, "%s%s", event.event, f": {event.text}" if event.text else "")
+    text = f": {event.text}" if event.text else ""
+    log.log(level, "%s%s", event.event, text, extra={"event": event.event})
 
 
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("tierd: %(message)s"))
+def _log_to(handler: logging.Handler) -> None:
     log.handlers[:] = [handler]
     log.setLevel(logging.INFO)

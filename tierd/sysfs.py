@@ -190,10 +190,11 @@ class PatientSysfs:
 
 @dataclass(frozen=True, slots=True)
 class CountedSysfs:
-    """A Sysfs that tells of every write that the kernel refused, by the name of its errno."""
+    """A Sysfs that tells of every write: that it is over, and the errno of one refused."""
 
     inner: Sysfs
     refused: Callable[[str], None]
+    over: Callable[[], None]
 
     def read(self, path: str) -> str:
         return self.inner.read(path)
@@ -216,6 +217,8 @@ class CountedSysfs:
         except SysfsError as error:
             self.refused(errno.errorcode.get(error.errno, str(error.errno)))
             raise
+        finally:
+            self.over()
 
 
 def _refused(operation: str, path: str, error: OSError, value: str | None = None) -> SysfsError:

@@ -54,6 +54,7 @@ class Disk:
 
     state: SavedState | None = None
     totals: Counters = field(default_factory=Counters)
+    successor: bool = False
 
     def record(self, saved: SavedState) -> None:
         self.state = saved
@@ -63,6 +64,9 @@ class Disk:
 
     def forget(self) -> None:
         self.state = None
+
+    def handed_over(self) -> bool:
+        return self.successor
 
     def save_counters(self, counters: Counters) -> None:
         self.totals = counters

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
+from tests.sim.loop import KDAMONDS, MIB, Disk, Loop, cold, hot, loop
 from tierd import daemon, discovery, supervise
 from tierd.config import Config, Mode, OnConflict, OnStop, Tuner
 from tierd.errors import ConfigError, Conflict, ExitCode, Unsupported
@@ -137,6 +137,19 @@ def test_totals_grow_over_the_death_of_a_kdamond() -> None:
     ]
     assert totals == sorted(totals)
     assert totals[-1] >= 64 * 2**20 * 0.9
+
+
+def test_a_daemon_that_is_replaced_leaves_everything_to_the_next() -> None:
+    disk = Disk(successor=True)
+    made = loop(NEW, disk=disk)
+    assert made.run(5) is ExitCode.ok
+    assert made.names()[-1] == "kept"
+    pids = [made.kernel.read(f"{KDAMONDS}/{index}/pid") for index in (0, 1)]
+    disk.successor = False
+    assert made.run(5) is ExitCode.ok
+    assert made.snapshots[-1].reason == "adopted as it runs"
+    assert [str(kdamond.pid) for kdamond in made.snapshots[-1].kdamonds] == pids
+    assert disk.state is None
 
 
 def test_totals_survive_the_daemon() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim.loop import Disk, Loop, cold, hot, loop
 from tierd import tally
-from tierd.config import Config, Mode
+from tierd.config import Config, Mode, Tuner
 from tierd.inbox import Verb
 from tierd.metrics import EVENTS, METRICS, Kind, Metric, Seen, table
 from tierd.snapshot import Snapshot
@@ -74,7 +74,7 @@ def test_bytes_are_those_of_the_schemes(snapshots: list[Snapshot]) -> None:
 
 def test_who_only_observes_has_moved_nothing() -> None:
     disk = Disk()
-    watching = at_work(config=Config(mode=Mode.observe), disk=disk)
+    watching = at_work(config=Config(mode=Mode.observe, tuner=Tuner.kernel), disk=disk)
     watching.run(25)
     last = watching.snapshots[-1]
     assert not values("promoted_bytes_total", last)

@@ -25,7 +25,16 @@ from tierd.sim.machine import Machine
 log = logging.getLogger(__name__)
 
 PROJECT = Path(__file__).parent.parent.parent
-PROJECT_PARTS = ("tierd", "tests", "tools", "bench", "configs", "systemd", "pyproject.toml")
+PROJECT_PARTS = (
+    "tierd",
+    "tests",
+    "tools",
+    "bench",
+    "configs",
+    "systemd",
+    "monitoring",
+    "pyproject.toml",
+)
 
 # A guest boots in 5 s on an idle machine and says hello; 20 times that is a machine under load.
 BOOT_S_MAX = 120.0

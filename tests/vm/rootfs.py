@@ -31,10 +31,17 @@ DAMO_FOLDER = "opt/damo"
 # The packages need 0.4 GB; the rest is room for what tests write.
 SIZE = "1500M"
 
+# On a guest's kernel command line: systemd is to be the first process.
+SYSTEMD = "tierd.init=systemd"
+
 GUEST_INIT = """#!/bin/sh
-# The first process of a guest: mounts, then the agent that the job disk carries.
+# The first process of a guest: mounts, then the agent that the job disk carries. Or it becomes
+# systemd, which starts the agent as a service.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
 mount -t proc proc /proc
+if grep -qw SYSTEMD_WORD /proc/cmdline; then
+    exec /lib/systemd/systemd
+fi
 mount -t sysfs sys /sys
 mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
 mount -t cgroup2 cgroup /sys/fs/cgroup
@@ -50,10 +57,21 @@ cd /job/project
 # No exec: this shell goes on as the first process, and reaps what others leave behind.
 python3 -B /job/project/tests/vm/agent.py
 echo b > /proc/sysrq-trigger
+""".replace("SYSTEMD_WORD", SYSTEMD)
+
+AGENT_UNIT = """[Unit]
+Description=The agent that the job disk carries
+[Service]
+Environment=HOME=/root LANG=C.UTF-8
+ExecStartPre=mkdir -p /job
+ExecStartPre=mount -t tmpfs job /job
+ExecStartPre=tar -x -C /job -f /dev/vdb
+ExecStart=sh -c 'cd /job/project && exec python3 -B tests/vm/agent.py'
 """
 
 # What the image is made of: another recipe is another image.
-RECIPE = hashlib.sha256(repr((SUITE, PACKAGES, DAMO, SIZE, GUEST_INIT)).encode()).hexdigest()[:12]
+PARTS = (SUITE, PACKAGES, DAMO, SIZE, GUEST_INIT, AGENT_UNIT)
+RECIPE = hashlib.sha256(repr(PARTS).encode()).hexdigest()[:12]
 
 
 def get() -> Path:
@@ -100,6 +118,11 @@ def _fill(tree: Path, source: apt.Source) -> None:
     guest_init = tree / "sbin/tierd-guest"
     guest_init.write_text(GUEST_INIT)
     guest_init.chmod(0o755)
+    unit = tree / "etc/systemd/system/tierd-agent.service"
+    unit.write_text(AGENT_UNIT)
+    wanted = unit.parent / "multi-user.target.wants"
+    wanted.mkdir(exist_ok=True)
+    (wanted / unit.name).symlink_to(f"../{unit.name}")
     shutil.rmtree(tree / "var/cache/apt", ignore_errors=True)
 
 

@@ -1,0 +1,66 @@
+"""tierd as a unit of a real systemd: what systemd does to it, and what is left after each."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.boots import told
+from tests.e2e.unit import PLACES
+from tests.vm.rootfs import SYSTEMD
+from tierd import journal
+from tierd.sim import machine
+
+pytestmark = pytest.mark.vm
+
+COUNTED = ("started", "after_good", "after_bad", "after_kill", "after_freeze", "after_hand_over")
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+def test_the_unit_lives_through_all_that_systemd_does(series: str) -> None:
+    facts = told(series, machine.load("two-tier"), "unit", append=SYSTEMD)
+    assert facts["start"] == 0
+    assert all(facts[when]["active"] == "active" for when in COUNTED)
+    assert all(facts[when]["status"] == "active" for when in COUNTED)
+    assert facts["status_text"].startswith("active: ")
+    reloads(facts)
+    # After a kill, a freeze and a replacement the same kdamonds run.
+    pids = facts["after_good"]["pids"]
+    assert -1 not in pids
+    for when in ("after_bad", "after_kill", "after_freeze", "after_hand_over"):
+        assert facts[when]["pids"] == pids, when
+    for when in ("after_kill", "after_freeze", "after_hand_over"):
+        assert facts[when]["reason"] == "adopted as it runs"
+    assert [facts[when]["restarts"] for when in ("after_kill", "after_freeze")] == [1, 2]
+    assert facts["stop"] == 0
+    assert facts["stopped"] == ["inactive", "success"]
+    assert facts["left_by_stop"] == facts["neighbourhood"]
+    assert facts["start_bad"] != 0
+    assert facts["start_bad_ended"] == ["78", "0", "failed"]
+    assert facts["gave_up"] == "78"
+    assert facts["left_by_giving_up"] == facts["neighbourhood"]
+    counters_never_go_back(facts)
+    # What this kernel has no file for is no matter of permission.
+    assert {path: may for path, may in facts["probe"].items() if may is not None} == {
+        path: may for path, may in PLACES.items() if facts["probe"][path] is not None
+    }
+    starts = facts["journal"]
+    assert len(starts) == 5
+    assert {entry["MESSAGE_ID"] for entry in starts} == {journal.message_id("running")}
+
+
+def reloads(facts: dict[str, Any]) -> None:
+    assert facts["reload_good"] == 0
+    assert facts["reload_bad"] != 0
+    assert facts["after_bad"]["metrics"]["tierd_config_last_reload_successful"] == 0
+    assert facts["reload_again"] == 0
+
+
+def counters_never_go_back(facts: dict[str, Any]) -> None:
+    before: dict[str, float] = {}
+    for when in COUNTED:
+        now = facts[when]["metrics"]
+        for name, value in before.items():
+            if name.partition("{")[0].endswith("_total"):
+                assert now[name] >= value, (when, name)
+        before = now
+    assert before['tierd_events_total{event="reload_failed"}'] == 1

@@ -1,0 +1,67 @@
+"""The unit and its examples, as systemd's own tools judge them."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tierd import shipped
+from tierd.errors import ExitCode
+
+ROOT = Path(__file__).parent.parent.parent
+UNIT = ROOT / "systemd/tierd.service"
+EXAMPLES = sorted((ROOT / "systemd/examples").glob("*.conf"))
+
+EXPOSURE_MAX = 2.0
+
+analyze = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
+
+
+def settings(path: Path) -> dict[str, str]:
+    pairs = (line.partition("=") for line in path.read_text().splitlines())
+    return {name: value for name, sign, value in pairs if sign and not name.startswith("#")}
+
+
+@analyze
+def test_its_exposure_is_small() -> None:
+    argv = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(UNIT)]
+    said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)
+    assert found, said
+    assert float(found[1]) <= EXPOSURE_MAX
+
+
+@analyze
+@pytest.mark.parametrize("example", [None, *EXAMPLES], ids=lambda e: e.stem if e else "alone")
+def test_systemd_finds_nothing_to_complain_of(tmp_path: Path, example: Path | None) -> None:
+    unit = tmp_path / "tierd.service"
+    unit.write_text(UNIT.read_text().replace("/usr/bin/tierd", "/bin/true"))
+    if example is not None:
+        drop_ins = tmp_path / "tierd.service.d"
+        drop_ins.mkdir()
+        shutil.copy(example, drop_ins)
+    argv = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    ours = [line for line in done.stderr.splitlines() if "tierd" in line]
+    assert (done.returncode, ours) == (0, [])
+
+
+def test_what_does_not_mend_itself_is_not_tried_again() -> None:
+    codes = {ExitCode.unsupported, ExitCode.config}
+    told = settings(UNIT)["RestartPreventExitStatus"].split()
+    assert {ExitCode(int(code)) for code in told} == codes
+
+
+@pytest.mark.parametrize("what", sorted(shipped.FILES))
+def test_what_ships_can_be_printed(what: str) -> None:
+    assert shipped.text(what) == (ROOT / shipped.FILES[what]).read_text()
+
+
+def test_what_ships_is_packed_under_the_name_that_is_looked_for() -> None:
+    packed = (ROOT / "pyproject.toml").read_text()
+    for place in shipped.FILES.values():
+        assert f'"{place}" = "tierd/files/{Path(place).name}"' in packed
