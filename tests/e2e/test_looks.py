@@ -1,0 +1,58 @@
+"""Commands that only look, on a real kernel."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.e2e.boots import told
+from tests.e2e.looks import ASKED, HOT_BYTES
+from tierd.sim import machine
+
+pytestmark = pytest.mark.vm
+
+PAGE = 4096
+
+
+def test_every_look_answers_and_changes_nothing() -> None:
+    facts = told("7.2", machine.load("two-tier"), "looks")
+    status, doctor = facts["not_running"]
+    assert (status[1], "systemctl start tierd" in status[3]) == (3, True)
+    assert (doctor[1], "tierd can run here" in doctor[2]) == (0, True), doctor
+    _observing(facts)
+    answers = {words: rest for words, *rest in facts["asked"]}
+    assert [code for words, (code, *_) in answers.items() if words != "why 7"] == [0] * (
+        len(set(ASKED)) - 1
+    ), answers
+    _running(answers)
+    assert facts["picture"].startswith("<svg")
+    assert facts["exit"] == 0
+    events, history, gone = facts["after"]
+    assert (events[1], "running: started" in events[2]) == (0, True)
+    assert (history[1], "node1 used" in history[2]) == (0, True)
+    assert gone[1] == 3
+    foreign = facts["foreign"]
+    assert (foreign[1], "first: TD009" in foreign[2]) == (75, True), foreign
+
+
+def _observing(facts: Any) -> None:
+    _, code, said, _ = facts["observed"]
+    assert code == 0
+    before, after = facts["left_by_observing"]
+    assert before == after
+    assert facts["where"] == {"1": HOT_BYTES // PAGE}
+    assert re.search(r"hot on the slow tier \(node1\), .* cold on the fast tier", said), said
+
+
+def _running(answers: Any) -> None:
+    assert answers["status"][1].startswith("ACTIVE: ")
+    assert "next: tierd" in answers["status"][1]
+    assert json.loads(answers["status --json"][1])["state"] == "paused"
+    assert "promote-1-0: up from node1 to node0" in answers["why node1"][1]
+    assert "paused by `tierd pause`" in answers["why 1"][1]
+    assert (answers["why 7"][0], "there are: 0, 1" in answers["why 7"][2]) == (2, True)
+    assert "all of them tierd's" in answers["doctor"][1]
+    assert json.loads(answers["doctor --json"][1])["can_run"]
+    assert json.loads(answers["events --json"][1])["events"]
+    assert json.loads(answers["history --json"][1])["readings"]
