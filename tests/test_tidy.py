@@ -28,7 +28,10 @@ PURE = {
     "safety.py",
     "saved.py",
     "scope.py",
+    "demand.py",
     "feedback.py",
+    "throttle.py",
+    "tuners.py",
     "metrics.py",
     "override.py",
     "ranges.py",
@@ -60,6 +63,7 @@ PURE_LOCAL = {
     "tierd.config",
     "tierd.cputime",
     "tierd.damon",
+    "tierd.demand",
     "tierd.errors",
     "tierd.facts",
     "tierd.findings",
@@ -84,7 +88,9 @@ PURE_LOCAL = {
     "tierd.statusview",
     "tierd.sysctls",
     "tierd.tally",
+    "tierd.throttle",
     "tierd.topology",
+    "tierd.tuners",
     "tierd.units",
 }
 
@@ -108,7 +114,12 @@ def imports(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
+            # `from tierd import x` imports the module x.
+            yield from (
+                (f"tierd.{alias.name}" for alias in node.names)
+                if node.module == "tierd"
+                else (node.module or "",)
+            )
 
 
 def too_long(tree: ast.Module) -> Iterator[str]:
