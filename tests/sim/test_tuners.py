@@ -60,7 +60,7 @@ EACH = [
 def test_demand_brings_a_hot_set_up_to_a_full_node_and_stops(series: str) -> None:
     seen = full_node(series, Tuner.demand)
     seen.made.run(40)
-    assert seen.reached_s() <= 4 * IDEAL_S
+    assert seen.reached_s() <= 6 * IDEAL_S
     ideal = HOT_MIB
     assert seen.applied_mib("promote-1-0", 40) <= 1.35 * ideal
     late = seen.applied_mib("promote-1-0", 39) - seen.applied_mib("promote-1-0", 25)
@@ -72,7 +72,7 @@ def test_demand_brings_a_hot_set_up_to_a_full_node_and_stops(series: str) -> Non
 def test_demand_follows_a_shift(series: str) -> None:
     seen = full_node(series, Tuner.demand, shift_s=25)
     seen.made.run(50)
-    assert seen.reached_s(25.3) <= 4 * IDEAL_S
+    assert seen.reached_s(25.3) <= 6 * IDEAL_S
 
 
 @pytest.mark.thorough
