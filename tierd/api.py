@@ -7,12 +7,14 @@ a slow, huge or mad client costs one bounded thread for a bounded time.
 
 import contextlib
 import grp
+import io
 import json
 import os
 import queue
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -36,8 +38,11 @@ THREADS_MAX = 4
 # a kernel thread. Well inside the unit's 90 s start limit.
 COMMAND_TIMEOUT_S = 60.0
 
-# The requests are a line and a few headers.
-BODY_BYTES_MAX = 4096
+# The requests are a line and a few headers, which whoever asks sends at once. All of it counts,
+# from the first byte on: one that drips a byte at a time would else hold a thread for ever.
+HEAD_BYTES_MAX = 8192
+HEAD_S_MAX = 2.0
+HEAD_END = b"\r\n\r\n"
 
 # Whose members may read the status; packages create it.
 READERS = "tierd"
@@ -59,6 +64,12 @@ class Handler(BaseHTTPRequestHandler):
 
     server_version = f"tierd/{__version__}"
     timeout: ClassVar[float | None] = CLIENT_TIMEOUT_S
+
+    def setup(self) -> None:
+        super().setup()
+        head = read_head(self.connection, time.monotonic() + HEAD_S_MAX)
+        self.connection.settimeout(CLIENT_TIMEOUT_S)
+        self.rfile = io.BytesIO(head)
 
     def do_GET(self) -> None:
         text = self._sources().documents(self.path)
@@ -107,6 +118,21 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def read_head(sock: socket.socket, until_s: float) -> bytes:
+    """What a client sends, to the end of its headers; TimeoutError if that takes too long."""
+    heard = b""
+    while HEAD_END not in heard and len(heard) <= HEAD_BYTES_MAX:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("too slow")
+        sock.settimeout(left_s)
+        chunk = sock.recv(HEAD_BYTES_MAX)
+        if not chunk:
+            break
+        heard += chunk
+    return heard
 
 
 def ask(post: Callable[[Event], bool], verb: Verb) -> Answer:

@@ -121,6 +121,29 @@ def test_garbage_does_not_stop_it(path: Path, garbage: bytes) -> None:
     assert client.get(path, "/v1/status")["state"] == "active"
 
 
+def test_one_that_asks_too_slowly_is_hung_up_on(
+    monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    monkeypatch.setattr(api, "HEAD_S_MAX", 0.0)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(30)
+        sock.connect(str(path))
+        with contextlib.suppress(ConnectionError):
+            sock.sendall(b"GET /v1/status HT")
+            assert sock.recv(100) == b""
+    monkeypatch.undo()
+    assert client.get(path, "/v1/status")["state"] == "active"
+
+
+def test_a_request_in_pieces_is_one(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(30)
+        sock.connect(str(path))
+        for piece in (b"GET /v1/sta", b"tus HTTP/1.0\r", b"\nHost: x\r\n\r", b"\n"):
+            sock.sendall(piece)
+        assert sock.makefile("rb").read().startswith(b"HTTP/1.0 200")
+
+
 def test_many_connections_at_once_are_served_with_few_threads(path: Path) -> None:
     waiting = [socket.socket(socket.AF_UNIX) for _ in range(100)]
     for sock in waiting:
