@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tierd.snapshot import NodeStatus, Snapshot
 from tierd.units import format_size
+
+if TYPE_CHECKING:
+    # `status` uses this module, and should not take the time to load that one.
+    from tierd.snapshot import NodeStatus, Snapshot
 
 # Sampling is noisy: the answer is the mean of the last so many looks.
 LOOKS = 10
@@ -33,7 +37,7 @@ def hot_used_bytes(size_bytes: int, free_bytes: int, hot_bytes: int) -> int:
     return min(size_bytes - free_bytes, hot_bytes)
 
 
-def outlook(looks: Iterable[Snapshot]) -> Outlook | None:
+def outlook(looks: "Iterable[Snapshot]") -> Outlook | None:
     """The mean of what was sensed; None if nothing was."""
     sensed = [look for look in looks if any(_senses(node) for node in look.nodes)]
     if not sensed:
@@ -50,11 +54,11 @@ def outlook(looks: Iterable[Snapshot]) -> Outlook | None:
     )
 
 
-def _senses(node: NodeStatus) -> bool:
+def _senses(node: "NodeStatus") -> bool:
     return node.hot_bytes is not None or node.cold_bytes is not None
 
 
-def _of(look: Snapshot) -> Outlook:
+def _of(look: "Snapshot") -> Outlook:
     nodes = {node.numa_node: node for node in look.nodes}
     hot = {
         n: hot_used_bytes(node.size_bytes, node.free_bytes, node.hot_bytes)

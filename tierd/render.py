@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tierd.topology import EmptyNode, Node, Performance, Topology
 from tierd.units import format_ids, format_size
+
+if TYPE_CHECKING:
+    # `status` draws with this module, and should not take the time to load that one.
+    from tierd.topology import EmptyNode, Node, Performance, Topology
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -19,7 +22,7 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
     ]
 
 
-def tiers_text(topology: Topology) -> str:
+def tiers_text(topology: "Topology") -> str:
     """`tierd tiers`: every node, how it got its tier, and where its pages go."""
     lines = []
     for tier in topology.tiers:
@@ -41,7 +44,7 @@ def tiers_text(topology: Topology) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _node_row(topology: Topology, node: Node) -> tuple[str, ...]:
+def _node_row(topology: "Topology", node: "Node") -> tuple[str, ...]:
     return (
         f"node{node.id}",
         format_size(node.size_bytes),
@@ -53,7 +56,7 @@ def _node_row(topology: Topology, node: Node) -> tuple[str, ...]:
     )
 
 
-def _performance(performance: Performance | None) -> str:
+def _performance(performance: "Performance | None") -> str:
     if performance is None:
         return "-"
     latency = performance.read_latency_ns
@@ -67,12 +70,12 @@ def _targets(nodes: tuple[int, ...]) -> str:
     return ", ".join(f"node{node}" for node in nodes) or "-"
 
 
-def _empty_line(node: EmptyNode) -> str:
+def _empty_line(node: "EmptyNode") -> str:
     why = f"{format_size(node.offline_bytes)} offline" if node.offline_bytes else "has CPUs only"
     return f"no memory: node {node.id} ({why})"
 
 
-def tiers_document(topology: Topology) -> dict[str, Any]:
+def tiers_document(topology: "Topology") -> dict[str, Any]:
     """`tierd tiers --json`."""
     return {
         "schema": "tierd.tiers/1",
@@ -97,7 +100,7 @@ def tiers_document(topology: Topology) -> dict[str, Any]:
     }
 
 
-def _node_document(topology: Topology, node: Node) -> dict[str, Any]:
+def _node_document(topology: "Topology", node: "Node") -> dict[str, Any]:
     performance = node.performance
     return {
         "id": node.id,

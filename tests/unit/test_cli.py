@@ -150,7 +150,9 @@ def test_status_does_not_load_the_daemon() -> None:
     """`status` has 150 ms; these modules take more than half of that to import."""
     program = (
         "import sys; from tierd import cli; cli.main(['status', '--run-dir', '/nonexistent']);"
-        "heavy = {'yaml', 'http.server', 'prometheus_client', 'tierd.daemon', 'tierd.policy'};"
+        "import tierd.statusview;"
+        "heavy = {'yaml', 'http.server', 'prometheus_client', 'tierd.daemon', 'tierd.policy',"
+        "'tierd.topology', 'tierd.snapshot'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
