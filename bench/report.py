@@ -25,6 +25,10 @@ bench report`; each of them is one trial, with its series.
 bytes it moves, stalls, processor time. **What cannot**: speed gained. All nodes of a virtual
 machine are equally fast, so "slowdown" is a model (1 + 0.22 x the share of accesses that reach the
 slow node + bytes moved a second / 10 GB/s), and is called so.
+
+The host had other work to do while this was measured, and an emulated guest feels it in times and
+latencies, though hardly in pages. How much can be seen from the oracle, which would else take the
+same time everywhere. Compare within a kernel, and see n, the number of trials behind a median.
 """
 
 COLUMNS = """\
@@ -108,7 +112,11 @@ def bar_lines(groups: Groups, scale: Scale) -> list[str]:
         for verdict in bar.verdicts:
             met = "met" if verdict.met else "**missed**"
             rows.append((bar.name, verdict.series, verdict.found, str(verdict.trials), met))
-    return ["## Bars\n", *_table(rows)]
+    return [
+        "## Bars\n",
+        "With the median of n trials of `demand`, if nothing else is said.\n",
+        *_table(rows),
+    ]
 
 
 def phase_rows(groups: Groups, one: phase.Phase) -> list[tuple[str, ...]]:

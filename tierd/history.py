@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from tierd import chronicle, plots
-from tierd.chronicle import NodeReading, Reading
-from tierd.outlook import cold_used_bytes, hot_used_bytes
+from tierd.chronicle import Reading
 from tierd.plots import Ink
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 
@@ -95,8 +94,8 @@ def _node_panels(readings: tuple[Reading, ...], node: int) -> Iterator[Panel]:
     note = f"now {format_size(last.used_bytes)} of {format_size(last.size_bytes)} ({share})"
     yield Panel(f"node{node} used", note, used, float(last.size_bytes), _size)
     for name, values in (
-        ("hot, could go up", [(at, _hot(one)) for at, one in seen]),
-        ("cold, could go down", [(at, _cold(one)) for at, one in seen]),
+        ("hot, could go up", [(at, one.hot_bytes) for at, one in seen]),
+        ("cold, could go down", [(at, one.cold_bytes) for at, one in seen]),
     ):
         known = tuple((at, float(value)) for at, value in values if value is not None)
         if any(value for _, value in known):
@@ -105,19 +104,7 @@ def _node_panels(readings: tuple[Reading, ...], node: int) -> Iterator[Panel]:
             yield Panel(f"node{node} {name}", note, known, most, _size)
 
 
-def _hot(node: NodeReading) -> int | None:
-    if node.hot_bytes is None:
-        return None
-    return hot_used_bytes(node.size_bytes, node.free_bytes, node.hot_bytes)
-
-
-def _cold(node: NodeReading) -> int | None:
-    if node.cold_bytes is None:
-        return None
-    return cold_used_bytes(node.size_bytes, node.free_bytes, node.cold_bytes)
-
-
-def _headroom_panel(node: int, seen: list[tuple[float, NodeReading]]) -> Panel:
+def _headroom_panel(node: int, seen: list[tuple[float, chronicle.NodeReading]]) -> Panel:
     free = tuple((at, float(one.free_bytes)) for at, one in seen)
     target = seen[-1][1].headroom_bytes or 0
     below = sum(one.free_bytes < (one.headroom_bytes or 0) for _, one in seen)

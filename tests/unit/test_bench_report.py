@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import cells as kept
 from bench import plot, ranking, report
 from bench.cells import Cell, Key
 from bench.plot import Line, Mark
@@ -111,6 +112,16 @@ def test_the_page_says_what_is_there_and_what_is_missed() -> None:
         "scan-on-7.2.svg",
     }
     assert all(f"({name})" in text for name in plots)
+
+
+def test_the_page_that_is_kept_is_made_from_the_cells_that_are_kept() -> None:
+    found = kept.load(kept.FOLDER)
+    if not found:
+        pytest.skip("nothing has been measured yet")
+    plots = dict(report.pictures(found))
+    folder = kept.FOLDER.parent
+    assert (folder / "README.md").read_text() == report.page(found, plots), "python -m bench report"
+    assert {path.name for path in folder.glob("*.svg")} == set(plots)
 
 
 def test_a_plot_is_well_formed_and_stays_within_its_frame() -> None:
