@@ -65,6 +65,12 @@ def measured(
     except BenchError as error:
         print(f"  not measured: {error}", file=sys.stderr, flush=True)
         return False
+    gap_s = cells.longest_gap_s(told)
+    if gap_s > cells.GAP_S_MAX:
+        print(
+            f"  not kept: the host gave it no time for {gap_s:.1f} s", file=sys.stderr, flush=True
+        )
+        return False
     for cell in cells.split(told, series, chosen.name, trial, machines.made()):
         cells.save(arguments.data, cell)
         print(f"  {cell.key.phase}: {line(figures.figures(cell.seen))}", flush=True)

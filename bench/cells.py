@@ -6,6 +6,7 @@ A run asks which cells are missing, so an interrupted matrix goes on where it wa
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from bench.phase import Phase
 
 SCHEMA = "tierd.bench/1"
 FOLDER = Path(__file__).parent.parent / "docs/benchmarks/data"
+
+# A sample is due every half second. Where none came for so long, the host had no time for the
+# guest, whatever ran in it: kernel threads wait like everything else, and nothing can be said.
+GAP_S_MAX = 2.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,6 +60,18 @@ def split(
         key = Key(series, configuration, name, trial)
         told_first = {"schema": SCHEMA, "first": number == 0}
         yield Cell(key, {**told_first, **seen, **shared, "made": made})
+
+
+def longest_gap_s(told: dict[str, Any]) -> float:
+    """Between two samples, of all phases of one boot."""
+    return max(
+        (
+            after - before
+            for seen in told["phases"].values()
+            for before, after in pairwise(seen["series"]["t"])
+        ),
+        default=0.0,
+    )
 
 
 def save(folder: Path, cell: Cell) -> None:

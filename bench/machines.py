@@ -62,7 +62,8 @@ def made() -> dict[str, str]:
         if line.startswith("model name"):
             model = line.partition(":")[2].strip()
             break
-    return {"date": time.strftime("%Y-%m-%d"), "host": f"{os.cpu_count()} x {model}"}
+    load = f"{os.getloadavg()[1]:.1f}"
+    return {"date": time.strftime("%Y-%m-%d"), "load": load, "host": f"{os.cpu_count()} x {model}"}
 
 
 def _argv(

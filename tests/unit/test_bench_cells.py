@@ -34,6 +34,11 @@ def test_only_what_is_not_there_is_missing(tmp_path: Path) -> None:
     assert cells.missing(tmp_path, "7.2", "demand", (static, shift), 1)
 
 
+def test_the_longest_gap_is_of_all_phases_but_not_between_them() -> None:
+    phases = {"a": {"series": {"t": [0.0, 0.5, 3.0]}}, "b": {"series": {"t": [9.0, 9.5]}}}
+    assert cells.longest_gap_s({"phases": phases}) == 2.5
+
+
 @pytest.mark.parametrize(
     ("asked", "boots"),
     [
