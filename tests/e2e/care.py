@@ -19,7 +19,10 @@ DEATHS = 3
 
 
 def quota() -> int:
-    return int(inside.text(ADMIN / "0/contexts/0/schemes/0/quotas/bytes") or 0)
+    """Of the first scheme that moves pages; those before it only count."""
+    schemes = sorted(ADMIN.glob("0/contexts/0/schemes/[0-9]*"))
+    first = next(scheme for scheme in schemes if inside.text(scheme / "action") != "stat")
+    return int(inside.text(first / "quotas/bytes") or 0)
 
 
 def events(name: str) -> list[dict[str, Any]]:

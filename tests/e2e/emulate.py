@@ -1,56 +1,68 @@
-"""In a guest: the same goals steered by the kernel, and then by tierd, on the same node fill.
+"""In a guest: one scheme with the kernel's own goal and its twin with tierd's emulation of it.
 
-Nothing is hot below, so that nothing moves and the fill stays; the promotion scheme's quota grows
-by what is missing of its goal, and each of its values is seen.
+Both are in one context, so that they see the same node in the same windows. Nothing is hot below,
+so that nothing moves; the quotas grow by what is missing of the goal, and are read together.
 """
 
+import dataclasses
 import sys
 import time
 from typing import Any
 
 from tests.e2e import inside
-from tests.e2e.inside import ADMIN, note
+from tests.e2e.inside import MIB, note
+from tierd import apply, daemon, discovery, feedback, observe, tuners
+from tierd.clock import SystemClock
+from tierd.config import Config, Tuner
+from tierd.damon import Write, scheme_dir, writes
+from tierd.demand import Limits, Memory, NodeReading, Reading, Way, WayReading
+from tierd.plan import Direction, Item, Loop, Plan
+from tierd.sysfs import PatientSysfs, RealSysfs
 
-# A tenth of the node is missing: a quota grows by a tenth per window, from a byte to some thousand
-# bytes in ninety windows.
-FREE_SHARE = 0.1
-WINDOWS = 90
+# So much is free; what tierd would leave free is half of it, so that a quota grows by nearly a
+# tenth in each window.
+FREE_SHARE = 0.15
 
-# Windows of 200 ms: each is looked at several times.
-CONFIG = """tuner: {tuner}
-loop: {{window: 200ms}}
-monitoring: {{auto_intervals: off}}
-"""
-LOOK_S = 0.04
-BOUND_S = 240.0
+# Looks at both quotas, of which each comes after another window or more.
+LOOKS = 80
+LOOK_S = 0.5
 
-PROMOTION = ADMIN / "1/contexts/0/schemes/0"
-STATE = ADMIN / "1/state"
+CONFIG = Config(tuner=Tuner.kernel, auto_intervals=False, window_ms=200, manage_damon_stat=True)
 
 
-def steered_by(tuner: str) -> dict[str, Any]:
-    """The quota's values in their order, each once."""
-    inside.configure(CONFIG.format(tuner=tuner))
-    daemon = inside.started()
-    values: list[int] = []
-    free: list[int] = []
-    end_s = time.monotonic() + BOUND_S
-    while len(values) < WINDOWS and time.monotonic() < end_s:
-        inside.put(STATE, "update_schemes_effective_quotas")
-        value = int(inside.text(PROMOTION / "quotas/effective_bytes") or 0)
-        if not values or value != values[-1]:
-            values.append(value)
-            free.append(inside.free_bytes(0))
-        time.sleep(LOOK_S)
-    note(f"{tuner}: {len(values)} values, up to {values[-1]}")
-    shown = inside.status()
-    metric = inside.text(PROMOTION / "quotas/goals/0/target_metric")
+def twinned(plan: Plan, item: Item, capabilities: observe.Capabilities) -> Plan:
+    """The plan with a second scheme beside an item's, steered by `user_input`."""
+    kdamonds = list(plan.kdamonds)
+    kdamond = kdamonds[item.kdamond]
+    schemes = kdamond.context.schemes
+    goals = (tuners.goal(Loop.emulated, item.aim),)
+    quota = dataclasses.replace(schemes[item.scheme].quota, goals=goals)
+    twin = dataclasses.replace(schemes[item.scheme], quota=quota)
+    context = dataclasses.replace(kdamond.context, schemes=(*schemes, twin))
+    kdamonds[item.kdamond] = dataclasses.replace(kdamond, context=context)
+    return dataclasses.replace(
+        plan, kdamonds=tuple(kdamonds), writes=writes(kdamonds, capabilities)
+    )
+
+
+def look(item: Item, twin: int, limits: Limits, sysfs: PatientSysfs) -> dict[str, int]:
+    """Feed the twin, and read both quotas at one moment."""
+    node = item.aim.node
+    seen = NodeReading(inside.total_bytes(node), inside.free_bytes(node), 0)
+    reading = Reading(LOOK_S, {node: seen}, {item.id: WayReading(0, 0, 1, 0.2)})
+    value = feedback.step(Memory(), reading, limits)[1].inputs[item.id].value
+    folder = scheme_dir(item.kdamond, twin)
+    write = Write(f"{folder}/quotas/goals/0/current_value", str(value))
+    sysfs.write(write.path, write.value)
+    state = f"{folder.partition('/contexts')[0]}/state"
+    sysfs.write(state, "commit_schemes_quota_goals")
+    time.sleep(LOOK_S)
+    sysfs.write(state, "update_schemes_effective_quotas")
+    native = scheme_dir(item.kdamond, item.scheme)
     return {
-        "values": values,
-        "free": free,
-        "tuner": shown["tuner"],
-        "metric": metric,
-        "exit": daemon.stop(),
+        "native": int(sysfs.read(f"{native}/quotas/effective_bytes")),
+        "ours": int(sysfs.read(f"{folder}/quotas/effective_bytes")),
+        "input": value,
     }
 
 
@@ -58,8 +70,19 @@ def main() -> int:
     sets = inside.begin()
     keep = int(inside.total_bytes(0) * FREE_SHARE)
     sets.place("cold", 0, inside.free_bytes(0) - keep)
-    facts = {tuner: steered_by(tuner) for tuner in ("kernel", "emulated")}
-    facts["total"] = {"bytes": inside.total_bytes(0)}
+    clock = SystemClock()
+    sysfs = PatientSysfs(RealSysfs(), clock)
+    capabilities = observe.probe(sysfs)
+    plan = daemon.make_plan(sysfs, discovery.discover(sysfs, None), capabilities, CONFIG)
+    item = next(item for item in plan.items if item.direction is Direction.promote)
+    twin = len(plan.kdamonds[item.kdamond].context.schemes)
+    applied = apply.start(sysfs, clock, twinned(plan, item, capabilities), lambda _saved: None)
+    way = Way(item.id, item.direction, item.source_node, item.target_node, 1, 1, 0.2, item.aim)
+    limits = Limits(Loop.emulated, (way,), CONFIG.headroom_bp, charges_failures=True)
+    looks = [look(item, twin, limits, sysfs) for _ in range(LOOKS)]
+    note(f"from {looks[0]} to {looks[-1]}")
+    apply.restore(sysfs, clock, applied.saved)
+    facts: dict[str, Any] = {"looks": looks, "free_mib": inside.free_bytes(0) // MIB}
     sets.close()
     inside.tell(facts)
     return 0

@@ -30,7 +30,9 @@ def quotas() -> list[list[str | None]]:
         inside.put(kdamond / "state", "update_schemes_effective_quotas")
         for scheme in sorted(kdamond.glob("contexts/0/schemes/[0-9]*")):
             names = ("action", "quotas/bytes", "quotas/effective_bytes")
-            found.append([inside.text(scheme / name) for name in names])
+            action, *limits = (inside.text(scheme / name) for name in names)
+            if action != "stat":
+                found.append([action, *limits])
     return found
 
 
