@@ -21,7 +21,7 @@ from tierd.sysfs import PatientSysfs, RealSysfs
 
 # So much is free; what tierd would leave free is half of it, so that a quota grows by nearly a
 # tenth in each window.
-FREE_SHARE = 0.15
+FREE_SHARE = 0.17
 
 # Looks at both quotas, of which each comes after another window or more.
 LOOKS = 80
