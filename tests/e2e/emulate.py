@@ -23,9 +23,13 @@ from tierd.sysfs import PatientSysfs, RealSysfs
 # tenth in each window.
 FREE_SHARE = 0.17
 
-# Looks at both quotas, of which each comes after another window or more.
-LOOKS = 80
-LOOK_S = 0.5
+# Looks at both quotas, about one for each window of 200 ms.
+LOOKS = 160
+LOOK_S = 0.2
+
+# Until what this program itself takes of the node has settled: a window in which one of the two
+# has seen the node otherwise sets them apart for good.
+QUIET_S = 5.0
 
 CONFIG = Config(tuner=Tuner.kernel, auto_intervals=False, window_ms=200, manage_damon_stat=True)
 
@@ -76,6 +80,7 @@ def main() -> int:
     plan = daemon.make_plan(sysfs, discovery.discover(sysfs, None), capabilities, CONFIG)
     item = next(item for item in plan.items if item.direction is Direction.promote)
     twin = len(plan.kdamonds[item.kdamond].context.schemes)
+    time.sleep(QUIET_S)
     applied = apply.start(sysfs, clock, twinned(plan, item, capabilities), lambda _saved: None)
     way = Way(item.id, item.direction, item.source_node, item.target_node, 1, 1, 0.2, item.aim)
     limits = Limits(Loop.emulated, (way,), CONFIG.headroom_bp, charges_failures=True)
