@@ -1,6 +1,7 @@
 """What can be asked on the command line: every verb, its options, and examples."""
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tierd import __version__, shipped
@@ -27,8 +28,8 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all verbs."""
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all verbs, or of one: to make all takes longer than `status` does."""
     top = argparse.ArgumentParser(
         prog="tierd",
         description=f"{ABOUT}\n\n{EXAMPLES}",
@@ -38,63 +39,16 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"tierd {__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
-    _run(_verb(verbs, "run", "the daemon, in the foreground"))
-    observe = _verb(verbs, "observe", "look for a while, move nothing, say what would move")
-    _config_options(observe)
-    _simulate(observe)
-    _for(observe, "how long to look (default: 2m)", 120_000)
-    plan = _verb(verbs, "plan", "what would be done, in words; changes nothing")
-    _config_options(plan)
-    how = plan.add_mutually_exclusive_group()
-    how.add_argument("--writes", action="store_true", help="every write, in order")
-    how.add_argument("--json", action="store_true", help="one JSON object")
-    how.add_argument("--diff", action="store_true", help="where the kernel differs; 5 if it does")
-    how.add_argument("--format", choices=["damo"], help="as JSON that `damo start` takes")
-    plan.add_argument(
-        "--observe", action="store_true", help="the plan of `run --observe`: it moves nothing"
-    )
-    tiers = _verb(verbs, "tiers", "the topology, and how each node got its tier")
-    tiers.add_argument("--json", action="store_true", help="one JSON object")
-    _config_options(tiers)
-    check = _verb(verbs, "check", "validate a configuration: file:line:col for every error")
-    check.add_argument("file", nargs="?", type=Path, help="default: /etc/tierd/tierd.yaml")
-    doctor = _verb(verbs, "doctor", "is everything as tierd needs it? with evidence and fix")
-    doctor.add_argument("--json", action="store_true", help="one JSON object")
-    doctor.add_argument(
-        "--bundle", type=Path, metavar="FILE", help="write a report for a bug tracker (.tar.gz)"
-    )
-    _config_options(doctor)
-    status = _verb(verbs, "status", "what the daemon does now, and why")
-    status.add_argument("--json", action="store_true", help="one JSON object")
-    events = _verb(verbs, "events", "what happened, and why; the daemon need not run")
-    events.add_argument("--follow", action="store_true", help="go on as more happens")
-    events.add_argument(
-        "--json", action="store_true", help="one JSON object; a line each to follow"
-    )
-    _since(events, "all of the last 10min, 2h, ... (default: the last 10)", None)
-    history = _verb(verbs, "history", "how it went: rates, room, hot and cold, as charts")
-    how = history.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="one JSON object with every reading")
-    how.add_argument("--svg", type=Path, metavar="FILE", help="as a picture, to paste")
-    _since(history, "how far back; a day is kept (default: 1h)", 3_600_000)
-    _verb(verbs, "top", "a live view of `status`; q ends it")
-    why = _verb(verbs, "why", "why a node's pages move, or do not: from reading to decision")
-    why.add_argument("node", metavar="NODE", help="0, or node0")
-    _verb(verbs, "reload", "have the daemon read its configuration again")
-    _verb(verbs, "pause", "have the daemon stop all movement")
-    _verb(verbs, "resume", "have the daemon move again")
-    restore = _verb(verbs, "restore", "undo everything, with or without the daemon")
-    restore.add_argument("--print", action="store_true", help="show the writes, make none")
-    restore.add_argument(
-        "--after-service",
-        action="store_true",
-        help="for the unit: only after an end that systemd does not mend by a restart",
-    )
-    printed = _verb(verbs, "print", "a file that comes with tierd")
-    printed.add_argument(
-        "what", choices=sorted(shipped.FILES), metavar="WHAT", help=", ".join(sorted(shipped.FILES))
-    )
+    for name, (about, fill) in VERBS.items():
+        if only in (None, name):
+            fill(_verb(verbs, name, about))
     return top
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """What was asked for; wrong words end the program with a usage."""
+    first = argv[0] if argv else None
+    return parser(first if first in VERBS else None).parse_args(argv)
 
 
 def _verb(
@@ -111,6 +65,81 @@ def _verb(
     made.add_argument("--run-dir", type=Path, metavar="DIR", help="default: /run/tierd")
     made.add_argument("--state-dir", type=Path, metavar="DIR", help="default: /var/lib/tierd")
     return made
+
+
+def _none(_verb: argparse.ArgumentParser) -> None:
+    """No options of its own."""
+
+
+def _observe(observe: argparse.ArgumentParser) -> None:
+    _config_options(observe)
+    _simulate(observe)
+    _for(observe, "how long to look (default: 2m)", 120_000)
+
+
+def _plan(plan: argparse.ArgumentParser) -> None:
+    _config_options(plan)
+    how = plan.add_mutually_exclusive_group()
+    how.add_argument("--writes", action="store_true", help="every write, in order")
+    _json(how)
+    how.add_argument("--diff", action="store_true", help="where the kernel differs; 5 if it does")
+    how.add_argument("--format", choices=["damo"], help="as JSON that `damo start` takes")
+    plan.add_argument(
+        "--observe", action="store_true", help="the plan of `run --observe`: it moves nothing"
+    )
+
+
+def _tiers(tiers: argparse.ArgumentParser) -> None:
+    _json(tiers)
+    _config_options(tiers)
+
+
+def _check(check: argparse.ArgumentParser) -> None:
+    check.add_argument("file", nargs="?", type=Path, help="default: /etc/tierd/tierd.yaml")
+
+
+def _doctor(doctor: argparse.ArgumentParser) -> None:
+    _json(doctor)
+    doctor.add_argument(
+        "--bundle", type=Path, metavar="FILE", help="write a report for a bug tracker (.tar.gz)"
+    )
+    _config_options(doctor)
+
+
+def _events(events: argparse.ArgumentParser) -> None:
+    events.add_argument("--follow", action="store_true", help="go on as more happens")
+    _json(events, "one JSON object; a line each to follow")
+    _since(events, "all of the last 10min, 2h, ... (default: the last 10)", None)
+
+
+def _history(history: argparse.ArgumentParser) -> None:
+    how = history.add_mutually_exclusive_group()
+    _json(how, "one JSON object with every reading")
+    how.add_argument("--svg", type=Path, metavar="FILE", help="as a picture, to paste")
+    _since(history, "how far back; a day is kept (default: 1h)", 3_600_000)
+
+
+def _why(why: argparse.ArgumentParser) -> None:
+    why.add_argument("node", metavar="NODE", help="0, or node0")
+
+
+def _restore(restore: argparse.ArgumentParser) -> None:
+    restore.add_argument("--print", action="store_true", help="show the writes, make none")
+    restore.add_argument(
+        "--after-service",
+        action="store_true",
+        help="for the unit: only after an end that systemd does not mend by a restart",
+    )
+
+
+def _print(printed: argparse.ArgumentParser) -> None:
+    printed.add_argument(
+        "what", choices=sorted(shipped.FILES), metavar="WHAT", help=", ".join(sorted(shipped.FILES))
+    )
+
+
+def _json(verb: "argparse._ActionsContainer", about: str = "one JSON object") -> None:
+    verb.add_argument("--json", action="store_true", help=about)
 
 
 def _run(run: argparse.ArgumentParser) -> None:
@@ -167,3 +196,24 @@ def _duration_ms(text: str) -> int:
         return parse_duration_ms(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "run": ("the daemon, in the foreground", _run),
+    "observe": ("look for a while, move nothing, say what would move", _observe),
+    "plan": ("what would be done, in words; changes nothing", _plan),
+    "tiers": ("the topology, and how each node got its tier", _tiers),
+    "check": ("validate a configuration: file:line:col for every error", _check),
+    "doctor": ("is everything as tierd needs it? with evidence and fix", _doctor),
+    "status": ("what the daemon does now, and why", _json),
+    "events": ("what happened, and why; the daemon need not run", _events),
+    "history": ("how it went: rates, room, hot and cold, as charts", _history),
+    "top": ("a live view of `status`; q ends it", _none),
+    "why": ("why a node's pages move, or do not: from reading to decision", _why),
+    "reload": ("have the daemon read its configuration again", _none),
+    "pause": ("have the daemon stop all movement", _none),
+    "resume": ("have the daemon move again", _none),
+    "restore": ("undo everything, with or without the daemon", _restore),
+    "print": ("a file that comes with tierd", _print),
+}
+"""Each verb: what it is for, and what adds its options."""

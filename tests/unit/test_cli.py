@@ -13,7 +13,7 @@ from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT
 from tierd import api, cli, commands
 from tierd.api import Sources
-from tierd.arguments import parser
+from tierd.arguments import VERBS, parse, parser
 from tierd.errors import ExitCode
 from tierd.inbox import Answer, Event
 from tierd.snapshot import document
@@ -110,6 +110,13 @@ def test_every_verb_has_a_command_and_help(capsys: pytest.CaptureFixture[str]) -
             parser().parse_args([verb, "--help"])
         assert caught.value.code == 0
         assert f"tierd {verb}" in capsys.readouterr().out
+
+
+def test_the_parser_of_one_verb_is_a_part_of_that_of_all() -> None:
+    assert VERBS.keys() == commands.COMMANDS.keys()
+    for verb in VERBS:
+        words = [verb, *(["0"] if verb == "why" else ["unit"] if verb == "print" else [])]
+        assert parse(words) == parser().parse_args(words)
 
 
 @pytest.mark.parametrize(
