@@ -70,7 +70,10 @@ class Daemon:
 def started() -> Daemon:
     """The daemon, once it says that it is active."""
     daemon = Daemon(LOG)
-    wait_for("tierd to be active", daemon.active)
+    if not within(daemon.active, PATIENCE_S):
+        shown = verb("status")
+        told = f"{shown.stdout}{shown.stderr}\n{LOG.read_text()}"
+        raise Late(f"tierd was not active after {PATIENCE_S:.0f} s:\n{told}")
     return daemon
 
 
