@@ -30,7 +30,7 @@ STATE = Path("/run/tierd/state.json")
 CONFIG = Path("/etc/tierd/tierd.yaml")
 
 # Emulated, a guest may be twenty times slower than the slowest seen, and still right.
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 POLL_S = 0.25
 
 MIB = 1 << 20
