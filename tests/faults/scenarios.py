@@ -7,7 +7,7 @@ from functools import cache
 from tests.faults.faulty import Disk, FaultySysfs, StillClock
 from tierd import apply, damon, discovery, observe, policy
 from tierd.apply import Applied, Restored
-from tierd.config import Config
+from tierd.config import Config, Tuner
 from tierd.damon import Goal, Kdamond, Metric, Scheme, Write
 from tierd.kernel import NR_KDAMONDS
 from tierd.override import Override
@@ -20,7 +20,9 @@ CLOCK = StillClock()
 # Coarse memory makes a kernel in under a millisecond; nothing here looks at pages.
 BLOCK_PAGES = 512
 
-DEFAULT = Config(manage_demotion_enabled=True)
+# With the kernel's tuner, whose plan has no sensors: a sweep costs by the square of its writes, and
+# carrying them out is the same whoever steers.
+DEFAULT = Config(tuner=Tuner.kernel, manage_demotion_enabled=True)
 OTHER_RATE = replace(DEFAULT, rate_max_bytes_per_s=50_000_000, manage_demotion_enabled=False)
 OTHER_GOAL = replace(DEFAULT, used_bp=9900)
 
