@@ -1,9 +1,10 @@
-"""tierd as a unit of a real systemd: what systemd does to it, and what is left after each."""
+"""The Debian package under a real systemd: all that happens to it, and what is left after each."""
 
 from typing import Any
 
 import pytest
 
+from tests.e2e import debian
 from tests.e2e.boots import told
 from tests.e2e.unit import PLACES
 from tests.vm.rootfs import SYSTEMD
@@ -12,25 +13,32 @@ from tierd.sim import machine
 
 pytestmark = pytest.mark.vm
 
-COUNTED = ("started", "after_good", "after_bad", "after_kill", "after_freeze", "after_hand_over")
+COUNTED = ("started", "after_good", "after_bad", "after_kill", "after_freeze", "after_upgrade")
 
 
 @pytest.mark.parametrize("series", ["6.12", "7.2"])
 def test_the_unit_lives_through_all_that_systemd_does(series: str) -> None:
-    facts = told(series, machine.load("two-tier"), "unit", append=SYSTEMD)
+    package = debian.package()
+    files = {"tierd.deb": package, "upgrade.deb": debian.newer(package)}
+    facts = told(series, machine.load("two-tier"), "unit", append=SYSTEMD, files=files)
+    assert facts["install"] == 0
+    assert facts["installed"] == ["disabled", "inactive"]
+    assert (facts["config_is_valid"], facts["manual"]) == (0, True)
     assert facts["start"] == 0
     assert all(facts[when]["active"] == "active" for when in COUNTED)
     assert all(facts[when]["status"] == "active" for when in COUNTED)
     assert facts["status_text"].startswith("active: ")
     reloads(facts)
+    counts(facts["promoted"])
     # After a kill, a freeze and a replacement the same kdamonds run.
     pids = facts["after_good"]["pids"]
     assert -1 not in pids
-    for when in ("after_bad", "after_kill", "after_freeze", "after_hand_over"):
+    for when in ("after_bad", "after_kill", "after_freeze", "after_upgrade"):
         assert facts[when]["pids"] == pids, when
-    for when in ("after_kill", "after_freeze", "after_hand_over"):
+    for when in ("after_kill", "after_freeze", "after_upgrade"):
         assert facts[when]["reason"] == "adopted as it runs"
     assert [facts[when]["restarts"] for when in ("after_kill", "after_freeze")] == [1, 2]
+    assert facts["upgrade"] == 0
     assert facts["stop"] == 0
     assert facts["stopped"] == ["inactive", "success"]
     assert facts["left_by_stop"] == facts["neighbourhood"]
@@ -43,8 +51,11 @@ def test_the_unit_lives_through_all_that_systemd_does(series: str) -> None:
     assert {path: may for path, may in facts["probe"].items() if may is not None} == {
         path: may for path, may in PLACES.items() if facts["probe"][path] is not None
     }
+    assert (facts["start_before_purge"], facts["purge"]) == (0, 0)
+    assert facts["purged"] == []
+    assert facts["left_by_purge"] == facts["neighbourhood"]
     starts = facts["journal"]
-    assert len(starts) == 5
+    assert len(starts) == 6
     assert {entry["MESSAGE_ID"] for entry in starts} == {journal.message_id("running")}
 
 
@@ -53,6 +64,12 @@ def reloads(facts: dict[str, Any]) -> None:
     assert facts["reload_bad"] != 0
     assert facts["after_bad"]["metrics"]["tierd_config_last_reload_successful"] == 0
     assert facts["reload_again"] == 0
+
+
+def counts(promoted: dict[str, float]) -> None:
+    """What was scraped agrees with the pages that the workload finds moved."""
+    assert promoted["moved"] >= 0.9 * promoted["placed"]
+    assert abs(promoted["told"] - promoted["moved"]) <= 0.05 * promoted["moved"]
 
 
 def counters_never_go_back(facts: dict[str, Any]) -> None:

@@ -1,7 +1,6 @@
-"""In a guest whose first process is systemd: tierd as its unit, from the first start to the last.
+"""In a guest whose first process is systemd: the Debian package from installation to purge.
 
-What runs is the shipped unit with the shipped example of a quick watchdog; tierd lies where a
-package would put it.
+What runs is the unit of the package with the shipped example of a quick watchdog.
 """
 
 import json
@@ -16,13 +15,33 @@ from subprocess import CompletedProcess, run
 from typing import Any
 from urllib.request import urlopen
 
+from tests.contract.sets import PAGE, WorkloadSets
 from tests.e2e import inside
 from tests.e2e.inside import note, wait_for
 
 UNITS = Path("/etc/systemd/system")
-LIBRARY = Path("/usr/lib/python3/dist-packages/tierd")
-PROGRAM = Path("/usr/bin/tierd")
-HAND_OVER = Path("/run/tierd/hand-over")
+PACKAGED_UNIT = Path("/lib/systemd/system/tierd.service")
+PACKAGE = "/job/tierd.deb"
+UPGRADE = "/job/upgrade.deb"
+
+# Where a package has files, or tierd has made some.
+KNOWN_PLACES = (
+    "/etc/tierd",
+    "/lib/systemd/system/tierd.service",
+    "/run/tierd",
+    "/usr/bin/tierd",
+    "/usr/lib/python3/dist-packages/tierd",
+    "/usr/share/doc/tierd",
+    "/usr/share/man/man8/tierd.8.gz",
+    "/var/lib/tierd",
+)
+
+# A set of pages that should go up.
+HOT = "hot"
+SLOW = 1
+ARRIVED_SHARE = 0.9
+PROMOTED = "tierd_promoted_bytes_total"
+MOVES_S_MAX = 150.0
 
 # A watchdog's limit, a pause, and three starts of Python.
 RESTART_S_MAX = 240.0
@@ -73,24 +92,39 @@ def shown(name: str) -> str:
     return systemctl("show", "--value", "-p", name, "tierd").stdout.strip()
 
 
-def install() -> None:
-    """As a package would: the unit is there, and does not run."""
-    # As packages do too. Emulated, it takes twenty seconds to compile at every start.
-    run([sys.executable, "-m", "compileall", "-q", "tierd"], check=True)
-    shutil.copytree("tierd", LIBRARY)
-    PROGRAM.write_text("#!/usr/bin/python3\nfrom tierd.cli import main\nraise SystemExit(main())\n")
-    PROGRAM.chmod(0o755)
-    shutil.copy("systemd/tierd.service", UNITS)
+def apt(*words: str) -> int:
+    """apt-get without a question or a network; its exit status."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    done = run(["apt-get", "-q", "-y", *words], capture_output=True, env=environment, check=False)
+    note(f"apt-get {' '.join(words)}: {(done.stdout + done.stderr).decode()}")
+    return done.returncode
+
+
+def install(facts: dict[str, Any]) -> None:
+    """The unit is there then, and does not run."""
+    facts["install"] = apt("install", PACKAGE)
+    facts["installed"] = [systemctl("is-enabled", "tierd").stdout.strip(), shown("ActiveState")]
+    facts["config_is_valid"] = run(["tierd", "check"], capture_output=True, check=False).returncode
+    facts["manual"] = Path("/usr/share/man/man8/tierd.8.gz").exists()
     drop_ins = UNITS / "tierd.service.d"
     drop_ins.mkdir()
     shutil.copy("systemd/examples/quick-watchdog.conf", drop_ins)
-    inside.configure("")
     systemctl("daemon-reload")
+
+
+def purge(facts: dict[str, Any]) -> None:
+    """While it runs."""
+    inside.configure(GOOD)
+    systemctl("reset-failed", "tierd")
+    facts["start_before_purge"] = systemctl("start", "tierd").returncode
+    facts["purge"] = apt("purge", "tierd")
+    facts["purged"] = [path for path in KNOWN_PLACES if Path(path).exists()]
+    facts["left_by_purge"] = inside.neighbourhood()
 
 
 def probe() -> Mapping[str, bool | None]:
     """What a program may write in the unit's place."""
-    lines = (UNITS / "tierd.service").read_text().splitlines()
+    lines = PACKAGED_UNIT.read_text().splitlines()
     kept = [line for line in lines if not line.startswith(("Exec", "Type=", "Watchdog", "Restart"))]
     script = Path("/usr/lib/tierd-probe.py")
     script.write_text(PROBE)
@@ -112,6 +146,22 @@ def metrics() -> dict[str, float]:
     return {name: float(value) for name, _, value in pairs}
 
 
+def promoted(sets: WorkloadSets) -> dict[str, float]:
+    """Bytes of the hot set that have left the slow node, and what a scrape says of it."""
+    placed = sum(sets.where(HOT).values()) * PAGE
+
+    def moved() -> int:
+        return placed - sets.where(HOT).get(SLOW, 0) * PAGE
+
+    def told() -> float:
+        return sum(value for name, value in metrics().items() if name.startswith(f"{PROMOTED}{{"))
+
+    inside.within(lambda: moved() >= ARRIVED_SHARE * placed, MOVES_S_MAX)
+    # Statistics are as old as the kernel's last update of them.
+    inside.within(lambda: told() >= moved(), MOVES_S_MAX)
+    return {"placed": placed, "moved": moved(), "told": told()}
+
+
 def standing() -> dict[str, Any]:
     return {
         "active": shown("ActiveState"),
@@ -130,12 +180,14 @@ def comes_back(restarts: int) -> dict[str, Any]:
     return standing()
 
 
-def life(facts: dict[str, Any]) -> None:
+def life(facts: dict[str, Any], sets: WorkloadSets) -> None:
     """Started, reloaded, killed, frozen, replaced, stopped."""
-    facts["start"] = systemctl("start", "tierd").returncode
+    facts["start"] = systemctl("enable", "--now", "tierd").returncode
     facts["started"] = standing()
     facts["status_text"] = shown("StatusText")
     note("started")
+    facts["promoted"] = promoted(sets)
+    note(f"promoted {facts['promoted']}")
     inside.configure(GOOD)
     facts["reload_good"] = systemctl("reload", "tierd").returncode
     facts["after_good"] = standing()
@@ -155,9 +207,8 @@ def life(facts: dict[str, Any]) -> None:
     os.kill(int(shown("MainPID")), signal.SIGSTOP)
     facts["after_freeze"] = comes_back(facts["after_kill"]["restarts"])
     note("frozen")
-    HAND_OVER.touch()
-    facts["restart"] = systemctl("restart", "tierd").returncode
-    facts["after_hand_over"] = standing()
+    facts["upgrade"] = apt("install", UPGRADE)
+    facts["after_upgrade"] = standing()
     facts["stop"] = systemctl("stop", "tierd").returncode
     facts["stopped"] = [shown("ActiveState"), shown("Result")]
     facts["left_by_stop"] = inside.neighbourhood()
@@ -180,13 +231,16 @@ def gives_up(facts: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    inside.begin()
+    sets = inside.begin()
+    sets.place(HOT, SLOW, 24 * inside.MIB, only=True)
+    sets.heat(HOT, 60.0)
     facts: dict[str, Any] = {"neighbourhood": inside.neighbourhood()}
-    install()
     try:
-        life(facts)
+        install(facts)
+        life(facts, sets)
         gives_up(facts)
         facts["probe"] = probe()
+        purge(facts)
         found = run(
             ["journalctl", "-u", "tierd", "TIERD_EVENT=running", "-o", "json"],
             capture_output=True, text=True, check=True,
@@ -197,6 +251,7 @@ def main() -> int:
                      capture_output=True, text=True, check=False)  # fmt: skip
         inside.LOG.write_text(logged.stdout)
         sys.stderr.write(logged.stdout)
+    sets.close()
     sys.stdout.write(json.dumps(facts) + "\n")
     return 0
 

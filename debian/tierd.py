@@ -1,0 +1,4 @@
+#!/usr/bin/python3
+from tierd.cli import main
+
+raise SystemExit(main())
