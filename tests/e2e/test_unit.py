@@ -16,7 +16,7 @@ pytestmark = pytest.mark.vm
 COUNTED = ("started", "after_good", "after_bad", "after_kill", "after_freeze", "after_upgrade")
 
 
-@pytest.mark.parametrize("series", ["6.12", "7.2"])
+@pytest.mark.parametrize("series", ["7.2"])
 def test_the_unit_lives_through_all_that_systemd_does(series: str) -> None:
     package = debian.package()
     files = {"tierd.deb": package, "upgrade.deb": debian.newer(package)}
