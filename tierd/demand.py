@@ -70,7 +70,6 @@ class Way:
     target: int
     rate_max_bytes_per_s: float
     quota_bytes_max: int
-    window_s: float
     aim: Aim
 
 

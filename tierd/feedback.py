@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from tierd import demand, throttle
 from tierd.damon import Metric
-from tierd.demand import Limits, Memory, NodeReading, Reading, Want, Way
-from tierd.plan import Aim, Loop
+from tierd.demand import Limits, Memory, Reading, Want, Way
+from tierd.plan import Loop
 from tierd.throttle import Input
-from tierd.units import BP_MAX, format_percent
+from tierd.units import format_percent
 
-__all__ = ["Adjustment", "Limits", "Memory", "Reading", "Way", "safe", "step"]
+__all__ = ["Adjustment", "Limits", "Memory", "Reading", "begin", "safe", "step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +72,13 @@ def _emulated(reading: Reading, limits: Limits) -> Adjustment:
     """
     inputs, wants = {}, {}
     for way in limits.ways:
-        current = current_bp(reading.nodes[way.aim.node], way.aim)
+        node = reading.nodes[way.aim.node]
+        current = way.aim.measured_bp(node.total_bytes, node.free_bytes)
         inputs[way.id] = Input(current, current)
         name = "used" if way.aim.metric is Metric.node_mem_used_bp else "free"
         shares = f"{format_percent(current)} {name}, aims at {format_percent(way.aim.target_bp)}"
         wants[way.id] = Want(0, f"node {way.aim.node} is {shares}")
     return Adjustment(inputs, wants)
-
-
-def current_bp(node: NodeReading, aim: Aim) -> int:
-    """What the kernel would measure (damos_get_node_mem_bp())."""
-    free = node.free_bytes
-    measured = free if aim.metric is Metric.node_mem_free_bp else node.total_bytes - free
-    return measured * BP_MAX // node.total_bytes
 
 
 def _input(reading: Reading, way: Way, want: Want) -> Input:

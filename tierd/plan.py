@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from tierd.config import Mode
 from tierd.damon import Kdamond, Metric, Write, Writes, fingerprint
+from tierd.units import BP_MAX
 
 
 class Direction(StrEnum):
@@ -40,6 +41,11 @@ class Aim:
     metric: Metric
     node: int
     target_bp: int
+
+    def measured_bp(self, total_bytes: int, free_bytes: int) -> int:
+        """Where its node is, as the kernel would measure it (damos_get_node_mem_bp())."""
+        free = self.metric is Metric.node_mem_free_bp
+        return (free_bytes if free else total_bytes - free_bytes) * BP_MAX // total_bytes
 
 
 @dataclass(frozen=True, slots=True)

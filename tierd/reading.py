@@ -17,7 +17,6 @@ def limits(plan: Plan, headroom_bp: int, *, charges_failures: bool) -> Limits:
                 target=item.target_node,
                 rate_max_bytes_per_s=item.rate_max_bytes_per_s,
                 quota_bytes_max=item.quota_bytes_max,
-                window_s=item.window_us / 1e6,
                 aim=item.aim,
             )
             for item in plan.items

@@ -79,8 +79,8 @@ def _refresh_if_due(outside: Outside, running: Running, applied: Applied) -> Run
 
 def _updates(running: Running, applied: Applied, kdamond: int) -> tuple[Command, ...]:
     """What to ask of a kdamond: not for quotas of which it is known that they stay."""
-    mine = [item.id for item in applied.plan.items if item.kdamond == kdamond]
-    if all(running.tuning.at_rest(name) for name in mine):
+    mine = {item.id for item in applied.plan.items if item.kdamond == kdamond}
+    if mine <= running.tuning.resting:
         return (Command.update_stats,)
     return (Command.update_stats, Command.update_effective)
 

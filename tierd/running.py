@@ -11,7 +11,7 @@ from tierd.cputime import CpuTotal
 from tierd.damon import Metric
 from tierd.neighbours import Rival
 from tierd.observe import Capabilities
-from tierd.plan import Direction, Item
+from tierd.plan import Aim, Direction, Item
 from tierd.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
 from tierd.snapshot import (
     EventStatus,
@@ -184,21 +184,17 @@ def _rate(running: Running, item: Item) -> float:
 
 
 def _goals(running: Running, sample: Sample) -> tuple[GoalStatus, ...]:
-    """Every aim once, measured as the kernel does (damos_get_node_mem_bp())."""
+    """Every aim once, with where its node is."""
     aims = {item.aim: item for item in running.applied.plan.items} if running.applied else {}
-    return tuple(
-        GoalStatus(
-            goal=f"{aim.metric}:{aim.node}",
-            current_bp=_current_bp(sample.node(aim.node), aim.metric),
-            target_bp=aim.target_bp,
-        )
-        for aim in aims
+    return tuple(_goal(aim, sample.node(aim.node)) for aim in aims)
+
+
+def _goal(aim: Aim, node: NodeSample) -> GoalStatus:
+    return GoalStatus(
+        goal=f"{aim.metric}:{aim.node}",
+        current_bp=aim.measured_bp(node.total_bytes, node.free_bytes),
+        target_bp=aim.target_bp,
     )
-
-
-def _current_bp(node: NodeSample, metric: Metric) -> int:
-    bytes_ = node.free_bytes if metric is Metric.node_mem_free_bp else node.used_bytes
-    return bytes_ * 10_000 // node.total_bytes
 
 
 def _kdamonds(running: Running) -> tuple[KdamondStatus, ...]:

@@ -57,10 +57,6 @@ class Tuning:
         """When `settle` has something to do."""
         return min((later.at_s for later in self.later.values()), default=None)
 
-    def at_rest(self, scheme: str) -> bool:
-        """Whether a scheme's quota stays as it was last read."""
-        return scheme in self.resting
-
 
 def follow(
     sysfs: Sysfs, clock: Clock, applied: Applied, tuning: Tuning, limits: Limits, now: Sample

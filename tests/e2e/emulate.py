@@ -82,7 +82,7 @@ def main() -> int:
     twin = len(plan.kdamonds[item.kdamond].context.schemes)
     time.sleep(QUIET_S)
     applied = apply.start(sysfs, clock, twinned(plan, item, capabilities), lambda _saved: None)
-    way = Way(item.id, item.direction, item.source_node, item.target_node, 1, 1, 0.2, item.aim)
+    way = Way(item.id, item.direction, item.source_node, item.target_node, 1, 1, item.aim)
     limits = Limits(Loop.emulated, (way,), CONFIG.headroom_bp, charges_failures=True)
     looks = [look(item, twin, limits, sysfs) for _ in range(LOOKS)]
     note(f"from {looks[0]} to {looks[-1]}")

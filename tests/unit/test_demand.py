@@ -28,8 +28,8 @@ N = 512 * MIB
 MARK = 28 * MIB
 RATE = 20e6
 AIM = Aim(Metric.node_mem_free_bp, 0, 600)
-UP = Way("promote-1-0", Direction.promote, 1, 0, RATE, 8_000_000, 0.1, AIM)
-DOWN = Way("demote-0-1", Direction.demote, 0, 1, RATE, 8_000_000, 0.1, AIM)
+UP = Way("promote-1-0", Direction.promote, 1, 0, RATE, 8_000_000, AIM)
+DOWN = Way("demote-0-1", Direction.demote, 0, 1, RATE, 8_000_000, AIM)
 LIMITS = Limits(Loop.demand, (DOWN, UP), headroom_bp=50, charges_failures=False)
 HEADROOM = MARK + N * 50 // 10_000
 

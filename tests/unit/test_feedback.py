@@ -14,7 +14,7 @@ from tierd.throttle import FADE, KEEP, TARGET
 
 def way(metric: Metric, target_bp: int) -> Way:
     aim = Aim(metric, 0, target_bp)
-    return Way("promote-1-0", Direction.promote, 1, 0, 20e6, 2_000_000, 1.0, aim)
+    return Way("promote-1-0", Direction.promote, 1, 0, 20e6, 2_000_000, aim)
 
 
 @given(
