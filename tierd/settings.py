@@ -93,7 +93,8 @@ _BASIC = (
         "Who decides how much to move: auto takes the best that this kernel can run. demand is "
         "tierd's own: it moves what is hot below and cold above, and no more. kernel uses the "
         "kernel's own goals for nodes (6.16 and later), emulated follows the same law with what "
-        "tierd measures, on any kernel; both stand almost still on a full fast node.",
+        "tierd measures, on any kernel. That law, consist, stands almost still on a full fast "
+        "node; from 7.2 on kernel uses another, temporal, which moves at once.",
     ),
     Setting(
         ("headroom",),

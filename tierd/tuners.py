@@ -1,7 +1,8 @@
 """Who steers the quotas on a kernel: what was asked for, or the best that it can run.
 
-`auto` is `demand` wherever there is a `user_input` goal, which is every kernel that can migrate:
-in docs/benchmarks it is ahead of the kernel's own tuners on each series that was measured.
+`auto` is `demand` wherever there is a `user_input` goal, which is every kernel that can migrate.
+That rests on single trials on a full fast node, where `consist` moved next to nothing; how far it
+is measured, and beside what, docs/benchmarks says.
 """
 
 from tierd.config import Config, Tuner
