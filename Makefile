@@ -37,7 +37,7 @@ check: lint
 test:
 	PYTHON="$(PYTHON)" tools/setup-debian
 	$(MAKE) lint
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -m "not rare"
 
 # Fill in what is missing of the benchmark's matrix (hours; it may be ended and begun again at any
 # time), its page, and what tierd itself costs.

@@ -55,30 +55,12 @@ SCRAPES = 600
 SCRAPES_FIRST = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Swallowing:
+@dataclass(slots=True)
+class Swallowing(RealSysfs):
     """Real files, except that what is written is not kept: the machine stays as it was laid out."""
 
-    inner: RealSysfs
-    sink: Path
-
-    def read(self, path: str) -> str:
-        return self.inner.read(path)
-
-    def reread(self, path: str) -> str:
-        return self.inner.reread(path)
-
-    def read_bytes(self, path: str) -> bytes:
-        return self.inner.read_bytes(path)
-
-    def exists(self, path: str) -> bool:
-        return self.inner.exists(path)
-
-    def listdir(self, path: str) -> tuple[str, ...]:
-        return self.inner.listdir(path)
-
     def write(self, path: str, value: str) -> None:
-        RealSysfs(self.sink).write("sink", f"{path}={value}")
+        RealSysfs.write(self, "sink", f"{path}={value}")
 
 
 def lay_out(root: Path, folder: RunDir) -> None:
@@ -131,7 +113,7 @@ def child(root: Path, folder: RunDir, ticks: int) -> None:
 
     (root / "sink").touch()
     clock = SystemClock()
-    sysfs = PatientSysfs(Swallowing(RealSysfs(root), root), clock)
+    sysfs = PatientSysfs(Swallowing(root), clock)
     store = FileStore(folder, BOOT_ID)
     reporter = Reporter(Tally(), store.save_tally)
     outside = replace(
@@ -222,7 +204,7 @@ def status_s(base: Path) -> float:
     from tierd.service import Published
 
     clock = SystemClock()
-    sysfs = PatientSysfs(Swallowing(RealSysfs(base / "root"), base / "root"), clock)
+    sysfs = PatientSysfs(Swallowing(base / "root"), clock)
     published = Published()
     outside = replace(
         outside_of(sysfs, clock, FileStore(RunDir(base / "run", base / "lib"), BOOT_ID)),

@@ -66,6 +66,8 @@ def figures(seen: Mapping[str, Any]) -> Figures:
     times, hits, moved = series["t"], series["hit"], series["moved"]
     seconds = max(times[-1] - times[0], 1e-9)
     up, down = int(series["up"][-1]), int(series["down"][-1])
+    # Cells of before this was counted have none.
+    known = up + down + seen.get("others_pages", 0)
     lacking = (1 - hits[0]) * seen["hot_bytes"] + seen.get("drifted_bytes", 0)
     t95 = reached(times, hits, ARRIVED)
     residency = mean_over(times, hits)
@@ -84,7 +86,7 @@ def figures(seen: Mapping[str, Any]) -> Figures:
         excess=(up + down) * PAGE / (2 * lacking) if exchanged and t95 is not None else None,
         steady_bytes_per_min=None if t95 is None else steady(times, moved, t95 + LANDED_S),
         late_bytes_per_s=late(times, moved),
-        futile=max(0.0, 1 - (up + down) / total) if total >= MOVED_PAGES_MIN else None,
+        futile=max(0.0, 1 - known / total) if total >= MOVED_PAGES_MIN else None,
         first_second_bytes=first_second(seen),
         p50_us=seen["latency"]["p50_ns"] / 1000,
         p99_us=seen["latency"]["p99_ns"] / 1000,

@@ -60,6 +60,8 @@ class Stage:
     hot: str = "hot0"
     began_s: float = 0.0
     kdamonds: tuple[int, ...] = ()
+    others: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Pages that each other program has on a node, as last seen."""
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -75,6 +77,15 @@ class Stage:
         nodes = dict(word.split(":") for word in self.sets.ask(f"hits {self.hot} {STRIDE}").split())
         total = sum(int(count) for count in nodes.values())
         return int(nodes.get(str(self.place.fast), 0)) / total
+
+    def others_gone(self) -> int:
+        """Pages of other programs that left a node since this was last asked; those that changed
+        places with others do not show."""
+        ours = {sets.pid for sets in (self.sets, self.other) if sets.pid is not None}
+        now = probe.own_pages((self.place.fast, self.place.slow), ours)
+        gone = sum(max(0, count - now.get(key, count)) for key, count in self.others.items())
+        self.others = now
+        return gone
 
     def moves(self) -> tuple[int, int]:
         """Pages of ours that came to the fast node so far, and that left it."""
@@ -227,6 +238,7 @@ class Recorder:
             "seconds": round(self.elapsed_s, 1),
             "stalls": now.stalls - self.base.stalls,
             "direct": now.direct_pages - self.base.direct_pages,
+            "others_pages": self.stage.others_gone(),
             "kdamond_cpu_s": round(max(0.0, cpu_s[0] - self.cpu_s[0]), 2),
             "daemon_cpu_s": round(max(0.0, cpu_s[1] - self.cpu_s[1]), 2),
             "latency": dict(zip(names, map(int, counts), strict=True)),
@@ -246,6 +258,7 @@ def run_phase(stage: Stage, now: Phase, number: int) -> dict[str, Any]:
             oracle(stage, now, number)
     if now.name in {"scan", "burst"}:
         time.sleep(CALM_S)
+        stage.others_gone()
     recorder = Recorder(stage)
     extra: dict[str, Any] = {}
     if now.name == "scan":
@@ -303,6 +316,8 @@ def run(stage: Stage, phases: tuple[Phase, ...]) -> dict[str, Any]:
     Path("/proc/sys/vm/drop_caches").write_text("3")
     lay_out(stage, phases[0].scene)
     stage.facts["free_kib"] = probe.free_bytes(stage.place.fast) >> 10
+    # Here, and at the end of each phase: while one looks, what is to be measured would begin.
+    stage.others_gone()
     begin(stage, phases[0])
     found: dict[str, Any] = {}
     for now in phases:

@@ -1,7 +1,7 @@
 """Reads what a machine says of itself while a configuration runs: counters, quotas, CPU time."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,29 @@ def cpu_s(processes: Iterable[int]) -> float:
             user, system = stat.rpartition(")")[2].split()[11:13]
             ticks += int(user) + int(system)
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def own_pages(nodes: Collection[int], but: Collection[int]) -> dict[tuple[int, int], int]:
+    """How many pages of its own each process has on these nodes, by pid and node; of all processes
+    but some, whose maps are not read: that takes the kernel as long as they are large."""
+    found: dict[tuple[int, int], int] = {}
+    for path in Path("/proc").glob("[0-9]*/numa_maps"):
+        pid = int(path.parent.name)
+        maps = None if pid in but else text(path)
+        if maps:
+            found |= {(pid, node): parse_numa_maps(maps, node) for node in nodes}
+    return found
+
+
+def parse_numa_maps(found: str, node: int) -> int:
+    """Anonymous pages on a node: those of files are of several processes."""
+    words = (
+        line.split() for line in found.splitlines() if " anon=" in line and " file=" not in line
+    )
+    here = f"N{node}="
+    return sum(
+        int(word.removeprefix(here)) for line in words for word in line if word.startswith(here)
+    )
 
 
 def number(path: Path) -> int | None:

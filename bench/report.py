@@ -19,16 +19,17 @@ How soon does hot memory get to the fast node, what is moved for it, and what do
 of placing memory runs the same phases in a virtual machine with two tiers; a program that knows its
 own pages says where they are. How it is done, and how to do it elsewhere, is in
 [bench/README.md](../../bench/README.md). This page is made from the files in `data/` by `python -m
-bench report`; each of them is one trial, with its series.
+bench report`; each of them is one trial, with its series. Bars that are missed, and why, are in
+[missed.md](missed.md).
 
 **What can be read from it**: which configuration brings the hot set up, how long it takes, how many
 bytes it moves, stalls, processor time. **What cannot**: speed gained. All nodes of a virtual
 machine are equally fast, so "slowdown" is a model (1 + 0.22 x the share of accesses that reach the
 slow node + bytes moved a second / 10 GB/s), and is called so.
 
-The host had other work to do while this was measured, and an emulated guest feels it in times and
-latencies, though hardly in pages. How much can be seen from the oracle, which would else take the
-same time everywhere. Compare within a kernel, and see n, the number of trials behind a median.
+The host had other work to do while some of this was measured, though hardly any beside `demand` and
+the oracle, and an emulated guest feels it in times and latencies, though hardly in pages. Each cell
+says how busy it was. Compare within a kernel, and see n, the number of trials behind a median.
 """
 
 COLUMNS = """\
@@ -37,8 +38,8 @@ COLUMNS = """\
   kdamond runs (or the switch is set).
 - *per hot byte*: bytes that came to the fast node, per byte of the hot set that was not there.
   *excess*: all bytes that came and left, over twice those.
-- *moved*: what the kernel counts as migrated. *futile*: the share of that which arrived on no other
-  node.
+- *moved*: what the kernel counts as migrated. *futile*: the share of that of which no page of the
+  workload, nor of any other program, is seen to have changed its node.
 - *steady*: moved per minute from 10 s after the hot set has arrived.
 - *p99*: of requests of the workload that touch 64 pages each. *stalls*: allocation stalls and
   demotions in the allocating task. *kdamonds*, *daemon*: of one processor, emulated.

@@ -3,21 +3,16 @@
 They are Go programs that need a C library only, so an unpacked package runs as it lies.
 """
 
-import os
 import shutil
 from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
 
-import pytest
-
+from tests.needed import needed
 from tests.vm import apt, cache
 from tests.vm.errors import Missing, VmError
 
 PACKAGES = ("prometheus", "promtool")
-
-# As for virtual machines: with this set to 1, what cannot be had is a failure and not a skip.
-REQUIRE_VARIABLE = "TIERD_REQUIRE_VM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +38,7 @@ def find() -> Programs | str:
 
 def programs() -> Programs:
     """For a test, which is skipped without them."""
-    found = find()
-    if isinstance(found, Programs):
-        return found
-    if os.environ.get(REQUIRE_VARIABLE) == "1":
-        pytest.fail(found, pytrace=False)
-    pytest.skip(found)
+    return needed(find())
 
 
 def _make(into: Path) -> None:

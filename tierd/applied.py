@@ -19,6 +19,8 @@ class Applied:
     plan: Plan
     saved: SavedState
     how: str
+    fresh: bool = False
+    """Whether its kdamonds have just begun, and quotas that grow are still at a byte."""
     """How it came to run, in words: started, adopted, goals committed, ..."""
 
     @property

@@ -127,7 +127,7 @@ def start(
             raise UndoFailed(gone, (NR_KDAMONDS,)) from error
         raise
     how = f"started, in place of {taken} kdamonds of somebody else" if taken else "started"
-    return Applied(plan, running, how)
+    return Applied(plan, running, how, fresh=True)
 
 
 def adoption(kernel: Kernel, saved: SavedState, plan: Plan) -> Change:

@@ -3,8 +3,9 @@
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from tierd import __version__, shipped
+from tierd import __version__, shipped, terminal
 from tierd.units import parse_duration_ms
 
 EXIT_CODES = """\
@@ -28,20 +29,27 @@ examples:
 """
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. argparse makes one of these for every argument."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal.columns() - 2)
+
+
 def parser(only: str | None = None) -> argparse.ArgumentParser:
     """The parser of all verbs, or of one: to make all takes longer than `status` does."""
     top = argparse.ArgumentParser(
         prog="tierd",
         description=f"{ABOUT}\n\n{EXAMPLES}",
         epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"tierd {__version__}")
-    verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
-    for name, (about, fill) in VERBS.items():
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND", prog=top.prog)
+    for name, verb in VERBS.items():
         if only in (None, name):
-            fill(_verb(verbs, name, about))
+            verb.fill(_added(verbs, name, verb))
     return top
 
 
@@ -51,10 +59,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser(first if first in VERBS else None).parse_args(argv)
 
 
-def _verb(
-    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, about: str
+def _added(
+    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, verb: "Verb"
 ) -> argparse.ArgumentParser:
-    made = verbs.add_parser(name, help=about, description=about, allow_abbrev=False)
+    width = max(len(words) for words, _ in verb.examples)
+    examples = "\n".join(f"  {words.ljust(width)}  {about}" for words, about in verb.examples)
+    made = verbs.add_parser(
+        name,
+        help=verb.about,
+        description=f"{verb.about}\n\nexamples:\n{examples}",
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
     made.add_argument(
         "--root",
         type=Path,
@@ -64,6 +80,9 @@ def _verb(
     )
     made.add_argument("--run-dir", type=Path, metavar="DIR", help="default: /run/tierd")
     made.add_argument("--state-dir", type=Path, metavar="DIR", help="default: /var/lib/tierd")
+    made.add_argument(
+        "--no-color", action="store_true", help="as in a pipe, or where NO_COLOR is set"
+    )
     return made
 
 
@@ -138,6 +157,10 @@ def _print(printed: argparse.ArgumentParser) -> None:
     )
 
 
+def _status(status: argparse.ArgumentParser) -> None:
+    _json(status)
+
+
 def _json(verb: "argparse._ActionsContainer", about: str = "one JSON object") -> None:
     verb.add_argument("--json", action="store_true", help=about)
 
@@ -198,22 +221,121 @@ def _duration_ms(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "run": ("the daemon, in the foreground", _run),
-    "observe": ("look for a while, move nothing, say what would move", _observe),
-    "plan": ("what would be done, in words; changes nothing", _plan),
-    "tiers": ("the topology, and how each node got its tier", _tiers),
-    "check": ("validate a configuration: file:line:col for every error", _check),
-    "doctor": ("is everything as tierd needs it? with evidence and fix", _doctor),
-    "status": ("what the daemon does now, and why", _json),
-    "events": ("what happened, and why; the daemon need not run", _events),
-    "history": ("how it went: rates, room, hot and cold, as charts", _history),
-    "top": ("a live view of `status`; q ends it", _none),
-    "why": ("why a node's pages move, or do not: from reading to decision", _why),
-    "reload": ("have the daemon read its configuration again", _none),
-    "pause": ("have the daemon stop all movement", _none),
-    "resume": ("have the daemon move again", _none),
-    "restore": ("undo everything, with or without the daemon", _restore),
-    "print": ("a file that comes with tierd", _print),
+class Verb(NamedTuple):
+    """A verb: what it is for, what adds its options, and how it is used."""
+
+    about: str
+    fill: Callable[[argparse.ArgumentParser], None]
+    examples: tuple[tuple[str, str], ...]
+
+
+VERBS = {
+    "run": Verb(
+        "the daemon, in the foreground",
+        _run,
+        (
+            ("sudo tierd run", "until Ctrl-C, which puts everything back"),
+            ("tierd run --simulate", "on a simulated machine: nothing real is touched"),
+        ),
+    ),
+    "observe": Verb(
+        "look for a while, move nothing, say what would move",
+        _observe,
+        (
+            ("sudo tierd observe --for 2m", "while your programs work"),
+            ("tierd observe --simulate", "on a simulated machine"),
+        ),
+    ),
+    "plan": Verb(
+        "what would be done, in words; changes nothing",
+        _plan,
+        (
+            ("tierd plan", "in words, with the reasons"),
+            ("tierd plan --writes", "every write to the kernel, in order"),
+            ("tierd plan --diff", "does the kernel still have it? silent, or 5"),
+        ),
+    ),
+    "tiers": Verb(
+        "the topology, and how each node got its tier",
+        _tiers,
+        (("tierd tiers", "nodes by speed, and where pages go"),),
+    ),
+    "check": Verb(
+        "validate a configuration: file:line:col for every error",
+        _check,
+        (
+            ("tierd check", "what the daemon would read"),
+            ("tierd check new.yaml", "before it is copied there"),
+        ),
+    ),
+    "doctor": Verb(
+        "is everything as tierd needs it? with evidence and fix",
+        _doctor,
+        (
+            ("sudo tierd doctor", "works without root too, and sees less"),
+            ("sudo tierd doctor --bundle report.tar.gz", "for a bug tracker"),
+        ),
+    ),
+    "status": Verb(
+        "what the daemon does now, and why",
+        _status,
+        (
+            ("tierd status", "the verdict first"),
+            ("tierd status --json | jq -r .state", "for programs"),
+        ),
+    ),
+    "events": Verb(
+        "what happened, and why; the daemon need not run",
+        _events,
+        (
+            ("tierd events", "the last ten"),
+            ("tierd events --since 2h", "all of the last two hours"),
+            ("tierd events --follow --json", "as they come, a line each"),
+        ),
+    ),
+    "history": Verb(
+        "how it went: rates, room, hot and cold, as charts",
+        _history,
+        (
+            ("tierd history --since 24h", "in the terminal"),
+            ("tierd history --svg tierd.svg", "the last hour, to paste"),
+        ),
+    ),
+    "top": Verb(
+        "a live view of `status`; q ends it",
+        _none,
+        (("tierd top", "the keys are on the screen"),),
+    ),
+    "why": Verb(
+        "why a node's pages move, or do not: from reading to decision",
+        _why,
+        (("tierd why node1", "or `tierd why 1`"),),
+    ),
+    "reload": Verb(
+        "have the daemon read its configuration again",
+        _none,
+        (("sudo tierd reload", "says what changed; a bad file changes nothing"),),
+    ),
+    "pause": Verb(
+        "have the daemon stop all movement",
+        _none,
+        (("sudo tierd pause", "until `tierd resume`"),),
+    ),
+    "resume": Verb("have the daemon move again", _none, (("sudo tierd resume", "after a pause"),)),
+    "restore": Verb(
+        "undo everything, with or without the daemon",
+        _restore,
+        (
+            ("tierd restore --print", "the writes, as commands; makes none"),
+            ("sudo tierd restore", "after a crash"),
+        ),
+    ),
+    "print": Verb(
+        "a file that comes with tierd",
+        _print,
+        (
+            ("tierd print config", "every key, with what it does"),
+            ("tierd print unit | sudo tee /etc/systemd/system/tierd.service", "for pip users"),
+        ),
+    ),
 }
-"""Each verb: what it is for, and what adds its options."""

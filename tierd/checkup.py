@@ -16,8 +16,9 @@ from tierd.errors import TierdError
 from tierd.facts import Facts, Hidden
 from tierd.findings import Finding
 from tierd.kernel import Kernel
+from tierd.planning import plan_here
+from tierd.restore import saved_in
 from tierd.rundir import SOCKET, RunDir
-from tierd.service import load_saved
 from tierd.sysfs import Sysfs
 
 # Of the texts in a report, which is read in any window.
@@ -41,7 +42,7 @@ def look(sysfs: Sysfs, clock: Clock, folder: RunDir, read_config: Callable[[], C
     """Read everything that the doctor judges."""
     recorder = Recorder(sysfs)
     kernel = Kernel.patient(recorder, clock)
-    found = facts.read(kernel, read_config, lambda: load_saved(folder), is_root=os.geteuid() == 0)
+    found = facts.read(kernel, read_config, lambda: saved_in(folder), is_root=os.geteuid() == 0)
     return Checkup(recorder, kernel, found)
 
 
@@ -72,7 +73,7 @@ def _plan(checkup: Checkup, config: Config | Hidden) -> str:
     if isinstance(config, Hidden):
         return "no plan: the configuration has errors"
     try:
-        return planned.as_text(planned.make(checkup.kernel.sysfs, config), COLUMNS)
+        return planned.as_text(plan_here(checkup.kernel.sysfs, config), COLUMNS)
     except TierdError as error:
         return f"no plan: {error}\n{error.hint}"
 

@@ -7,10 +7,10 @@ that another version of tierd wrote in another way is passed over.
 import json
 import logging
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from tierd import ring
 from tierd.errors import TierdError
@@ -53,7 +53,7 @@ class Reading(NamedTuple):
     at: float
     state: str
     cpu_seconds: float
-    """Of all kdamonds, since the daemon started."""
+    """Of all kdamonds, a total that only grows."""
     nodes: Mapping[int, NodeReading]
     applied_bytes: Mapping[str, int]
     """By scheme, a total that only grows."""
@@ -250,10 +250,43 @@ class Chronicle:
             self.failing = True
 
 
-def document(readings: tuple[Reading, ...]) -> list[dict[str, Any]]:
+class NodeDocument(TypedDict):
+    """A node at one moment."""
+
+    numa_node: int
+    size_bytes: int
+    free_bytes: int
+    headroom_target_bytes: int | None
+    """What demotion keeps free here; null on a node that demotes to nowhere."""
+    hot_bytes: int | None
+    """Hot memory that could go to a faster node; null where nobody sensed it."""
+    cold_bytes: int | None
+    """Memory that nobody accesses and that could go to a slower node, free memory included."""
+
+
+class SchemeDocument(TypedDict):
+    """A scheme at one moment."""
+
+    scheme: str
+    applied_bytes_total: int
+    """What it has moved in all; only grows."""
+
+
+class ReadingDocument(TypedDict):
+    """The machine at one moment."""
+
+    at: float
+    state: str
+    kdamond_cpu_seconds_total: float
+    """Of all kdamonds, since the counters began; only grows."""
+    nodes: list[NodeDocument]
+    schemes: list[SchemeDocument]
+
+
+def documents(readings: Iterable[Reading]) -> Iterator[ReadingDocument]:
     """Readings as JSON values, with names that say what they are."""
-    return [
-        {
+    for reading in readings:
+        yield {
             "at": reading.at,
             "state": reading.state,
             "kdamond_cpu_seconds_total": reading.cpu_seconds,
@@ -273,5 +306,3 @@ def document(readings: tuple[Reading, ...]) -> list[dict[str, Any]]:
                 for scheme, total in reading.applied_bytes.items()
             ],
         }
-        for reading in readings
-    ]

@@ -7,27 +7,21 @@ daemon.
 import argparse
 import json
 import os
-import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tierd import client, render
-from tierd.clock import SystemClock
+from tierd import client, terminal
 from tierd.errors import Conflict, ExitCode, TierdError
 from tierd.rundir import SOCKET, STATE, RunDir
-from tierd.sysfs import PatientSysfs, RealSysfs
 
 if TYPE_CHECKING:
     from tierd.config import Config
     from tierd.service import Stage
+    from tierd.sysfs import PatientSysfs
 
 Say = Callable[[str], None]
-
-# Text is drawn for at least and at most so many columns.
-COLUMNS_MIN = 60
-COLUMNS_MAX = 200
 
 
 def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
@@ -58,41 +52,58 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
             say(f"Not on this machine: {lack}.")
         say(f"tierd on the SIMULATED machine {stage.name}: nothing real is touched.")
     if options.live:
+        name = _name()
         say(
             "Look further in a second terminal: "
-            f"tierd status --run-dir {folder.run}; tierd history --state-dir {folder.state}"
+            f"{name} status --run-dir {folder.run}; {name} history --state-dir {folder.state}"
         )
     return service.run(options, stage, say)
 
 
+def _name() -> str:
+    """How to call tierd from another terminal in the same folder: it may be in no PATH."""
+    import shutil
+
+    if shutil.which("tierd"):
+        return "tierd"
+    if Path(sys.argv[0]).name == "tierd":
+        return sys.argv[0]
+    return f"{sys.executable} -m tierd"
+
+
 def plan(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """What would be done here, or where the kernel differs from it."""
-    from tierd import apply, damo_format, planned
+    from tierd import planned
+    from tierd.planning import plan_here
 
-    sysfs = PatientSysfs(RealSysfs(arguments.root), SystemClock())
-    intent = planned.make(sysfs, _config(arguments), observe_only=arguments.observe)
+    sysfs = _machine(arguments)
+    intent = plan_here(sysfs, _config(arguments), observe_only=arguments.observe)
     if arguments.writes:
         say("\n".join(f"{write.path} = {write.value}" for write in intent.writes))
     elif arguments.json:
         _say_json(say, planned.as_document(intent))
     elif arguments.format == "damo":
+        from tierd import damo_format
+
         _say_json(say, damo_format.document(intent))
     elif arguments.diff:
+        from tierd import apply
+
         drift = apply.drift(sysfs, intent)
         for one in drift:
             found = "nothing" if one.found is None else repr(one.found)
             say(f"/{one.path}: wanted {one.wanted!r}, found {found}")
         return ExitCode.degraded if drift else ExitCode.ok
     else:
-        say(planned.as_text(intent, columns()))
+        say(planned.as_text(intent, terminal.columns()))
     return ExitCode.ok
 
 
 def tiers(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """The topology, and how each node got its tier."""
-    from tierd import discovery
+    from tierd import discovery, render
 
-    topology = discovery.survey(RealSysfs(arguments.root), _config(arguments).tiers)
+    topology = discovery.survey(_machine(arguments), _config(arguments).tiers)
     if arguments.json:
         _say_json(say, render.tiers_document(topology))
     else:
@@ -106,7 +117,7 @@ def check(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
     path = arguments.file or configfile.CONFIG
     drop_ins = configfile.DROP_INS if arguments.file is None else None
-    nodes = discovery.nodes(RealSysfs(arguments.root))
+    nodes = discovery.nodes(_machine(arguments))
     checked = configtext.check(path, drop_ins, required=arguments.file is not None, nodes=nodes)
     say("\n".join(checked.lines))
     return checked.exit_code
@@ -116,6 +127,8 @@ def doctor(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Every precondition, with evidence and fix; only reads."""
     from tierd import checkup
     from tierd import doctor as judge
+    from tierd.clock import SystemClock
+    from tierd.sysfs import RealSysfs
 
     folder = run_dir(arguments)
     found = checkup.look(
@@ -128,7 +141,7 @@ def doctor(arguments: argparse.Namespace, say: Say) -> ExitCode:
     elif arguments.json:
         _say_json(say, judge.as_document(findings))
     else:
-        say(judge.as_text(findings))
+        _say_painted(arguments, say, judge.as_text(findings))
     return judge.exit_code(findings)
 
 
@@ -142,7 +155,8 @@ def status(arguments: argparse.Namespace, say: Say) -> ExitCode:
     if arguments.json:
         _say_json(say, document)
     else:
-        say(statusview.text(document, time.time(), columns()))
+        shown = statusview.text(document, time.time(), terminal.columns())
+        _say_painted(arguments, say, shown)
     return ExitCode.degraded if document["state"] == "degraded" else ExitCode.ok
 
 
@@ -152,7 +166,7 @@ def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
     node = whyview.node_id(arguments.node)
     looks = client.get(run_dir(arguments).run / SOCKET, "/v1/recent")["looks"]
-    say(whyview.text(looks, node, columns()))
+    say(whyview.text(looks, node, terminal.columns()))
     return ExitCode.ok
 
 
@@ -161,7 +175,8 @@ def top(arguments: argparse.Namespace, _say: Say) -> ExitCode:
     from tierd import top as live
 
     path = run_dir(arguments).run / SOCKET
-    return live.run(lambda: client.get(path, "/v1/status"))
+    colour = terminal.has_colour(arguments.no_color)
+    return live.run(lambda: client.get(path, "/v1/status"), colour=colour)
 
 
 def observe(arguments: argparse.Namespace, say: Say) -> ExitCode:
@@ -201,26 +216,32 @@ def history(arguments: argparse.Namespace, say: Say) -> ExitCode:
         say(f"wrote {arguments.svg}")
     else:
         ink = plots.ink_for(sys.stdout.encoding)
-        say(lookback.history_text(folder, since, now, columns(), ink))
+        say(lookback.history_text(folder, since, now, terminal.columns(), ink))
     return ExitCode.ok
+
+
+UNTOUCHED = "nothing to restore: nothing that tierd did stands in this kernel"
 
 
 def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Undo what a daemon that is gone has left."""
-    from tierd import apply, rundir, service, systemd
+    from tierd import apply, rundir, systemd
+    from tierd.clock import SystemClock
+    from tierd.restore import saved_in
 
     if arguments.after_service and systemd.restart_follows(os.environ):
         return ExitCode.ok
     folder = run_dir(arguments)
-    state = service.load_saved(folder)
+    state = saved_in(folder)
     if state is None:
         say(f"nothing to restore: there is no {folder.run / STATE}")
         return ExitCode.ok
     clock = SystemClock()
-    sysfs = PatientSysfs(RealSysfs(arguments.root), clock)
+    sysfs = _machine(arguments)
     if arguments.print:
-        for write in apply.restore_writes(sysfs, clock, state):
-            say(f"echo {write.value} > /{write.path}")
+        writes = apply.restore_writes(sysfs, clock, state)
+        # A line that a shell takes, as the others are.
+        say("\n".join(f"echo {one.value} > /{one.path}" for one in writes) or f"# {UNTOUCHED}")
         return ExitCode.ok
     try:
         lock = folder.lock()
@@ -237,6 +258,8 @@ def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
         say(f"restored {line}")
     for line in restored.left:
         say(f"left {line}")
+    if not restored.done and not restored.left:
+        say(UNTOUCHED)
     rundir.remove(folder.run / STATE)
     return ExitCode.ok
 
@@ -303,15 +326,17 @@ def run_dir(
     )
 
 
-def columns() -> int:
-    """How wide the terminal is, within what can be read."""
-    return min(COLUMNS_MAX, max(COLUMNS_MIN, shutil.get_terminal_size((80, 24)).columns))
-
-
 def _first_path(variable: str) -> Path | None:
     """systemd may list several directories, separated by colons; the first is the service's."""
     value = os.environ.get(variable, "")
     return Path(value.split(":")[0]) if value else None
+
+
+def _machine(arguments: argparse.Namespace) -> "PatientSysfs":
+    from tierd.clock import SystemClock
+    from tierd.sysfs import PatientSysfs, RealSysfs
+
+    return PatientSysfs(RealSysfs(arguments.root), SystemClock())
 
 
 def _config(arguments: argparse.Namespace) -> "Config":
@@ -320,7 +345,7 @@ def _config(arguments: argparse.Namespace) -> "Config":
     named = arguments.config is not None
     path = arguments.config if named else configfile.CONFIG
     drop_ins = None if named else configfile.DROP_INS
-    nodes = discovery.nodes(RealSysfs(arguments.root))
+    nodes = discovery.nodes(_machine(arguments))
     return configfile.load(path, drop_ins, required=named, nodes=nodes).config
 
 
@@ -339,5 +364,9 @@ def _simulated_stage(name: str) -> "Stage":
     )
 
 
-def _say_json(say: Say, document: dict[str, Any]) -> None:
+def _say_painted(arguments: argparse.Namespace, say: Say, text: str) -> None:
+    say(terminal.painted(text) if terminal.has_colour(arguments.no_color) else text)
+
+
+def _say_json(say: Say, document: Mapping[str, Any]) -> None:
     say(json.dumps(document, indent=2))

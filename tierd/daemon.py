@@ -13,11 +13,10 @@ from dataclasses import replace
 
 from tierd import (
     apply,
-    cgroups,
     configtext,
     discovery,
     observe,
-    policy,
+    processes,
     regard,
     supervise,
 )
@@ -26,15 +25,14 @@ from tierd.apply import Applied, Health
 from tierd.config import Config, OnConflict, OnStop
 from tierd.errors import Conflict, ExitCode, TierdError, Unsupported
 from tierd.inbox import Answer, Event, Verb
-from tierd.observe import Capabilities
 from tierd.outside import Outside
 from tierd.plan import Loop, Plan
+from tierd.planning import plan_for
 from tierd.running import WHOLE, Running, picture, reason_of
 from tierd.sample import watermarks
 from tierd.snapshot import EventStatus, remember
 from tierd.supervise import Debounce, Refresh, Retry
 from tierd.sysfs import Sysfs
-from tierd.topology import Topology
 from tierd.tuning import Tuning
 
 # Hotplug comes in bursts (a block each, thousands for a big module): a second of quiet ends a
@@ -59,15 +57,20 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
     next_tick_s = began_s
     try:
         while not stopping:
+            # Before a tick, which takes several windows on some kernels.
+            running = settle(outside, running)
             now_s = outside.clock.monotonic()
-            if now_s >= next_tick_s:
+            if now_s >= _begins_s(running, next_tick_s, now_s):
                 running = tick(outside, running)
                 # After a suspend or a long wait the missed ticks are gone, not made up for.
                 next_tick_s = max(next_tick_s + _tick_s(running), now_s)
-            running = settle(outside, running)
             until_s = min(
                 moment
-                for moment in (next_tick_s, end_s, running.tuning.due_s)
+                for moment in (
+                    _begins_s(running, next_tick_s, outside.clock.monotonic()),
+                    end_s,
+                    running.tuning.due_s,
+                )
                 if moment is not None
             )
             for event in outside.inbox.wait(until_s - outside.clock.monotonic()):
@@ -81,9 +84,19 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
 
 def _tick_s(running: Running) -> float:
     """Twice as often while memory moves, and at the start: what is decided late is moved late."""
-    busy = running.tuning.active or running.tuning.reading is None
     steers = running.applied is not None and running.applied.plan.tuner.loop is Loop.demand
-    return running.config.tick_ms / (2000 if busy and steers else 1000)
+    return running.config.tick_ms / (2000 if running.tuning.active and steers else 1000)
+
+
+def _begins_s(running: Running, next_tick_s: float, now_s: float) -> float:
+    """When the next tick begins: not while an input of the tuner is about to be due.
+
+    To ask the kernel takes several windows on some, in which a quota would grow on.
+    """
+    due_s, least_s = running.tuning.due_s, max(next_tick_s, now_s)
+    if due_s is not None and least_s < due_s < least_s + running.refresh.cost_s:
+        return due_s
+    return next_tick_s
 
 
 def begin(outside: Outside, config: Config) -> Running:
@@ -104,13 +117,6 @@ def begin(outside: Outside, config: Config) -> Running:
     return replace(running, conflicts=_rivals(outside.sysfs, running))
 
 
-def make_plan(sysfs: Sysfs, topology: Topology, capabilities: Capabilities, config: Config) -> Plan:
-    """The plan for what is there now; `tierd plan` and the daemon make it alike."""
-    floors = {marks.node: marks.floor_bytes for marks in watermarks(sysfs, topology)}
-    found = cgroups.paths(sysfs) if config.cgroups else ()
-    return policy.plan(topology, capabilities, config, cgroups=found, free_floors=floors)
-
-
 def tick(outside: Outside, running: Running) -> Running:
     """One round: look for changes, keep everything alive, read, and publish."""
     began_s = outside.clock.monotonic()
@@ -119,10 +125,17 @@ def tick(outside: Outside, running: Running) -> Running:
         running = _settled(outside, _work(outside, running, began_s))
     except TierdError as error:
         running = _troubled(outside, running, error, WHOLE)
+    if not running.cpu_before_s:
+        used = {node: cpu.total_s for node, cpu in running.counters.cpu.items()}
+        running = replace(running, cpu_before_s=used)
     running = _save_counters_if_due(outside, running, began_s)
+    _publish(outside, running, began_s)
+    return running
+
+
+def _publish(outside: Outside, running: Running, began_s: float) -> None:
     loop_s = outside.clock.monotonic() - began_s
     outside.publish(picture(running, outside.who, outside.wall_s(), loop_s), running)
-    return running
 
 
 def settle(outside: Outside, running: Running) -> Running:
@@ -136,19 +149,24 @@ def settle(outside: Outside, running: Running) -> Running:
 
 
 def handle(outside: Outside, running: Running, event: Event) -> Running:
-    """Do what was asked, and answer."""
+    """Do what was asked, and answer: who asked for a pause sees one by then."""
+    began_s = outside.clock.monotonic()
     if event.verb is Verb.hotplug:
-        return replace(running, hotplug=running.hotplug.heard(outside.clock.monotonic()))
+        return replace(running, hotplug=running.hotplug.heard(began_s))
     if event.verb is Verb.stop:
         return _event(outside, running, "stopping", f"by {event.source}")
     try:
         running, text = CHANGES[event.verb](outside, running)
     except TierdError as error:
-        event.reply(Answer(int(error.exit_code), f"{error}\n{error.hint}".strip()))
+        answer = Answer(int(error.exit_code), f"{error}\n{error.hint}".strip())
         running = _after_failure(outside, running, error)
-        return _event(outside, running, f"{event.verb}_failed", str(error))
-    event.reply(Answer(int(ExitCode.ok), text))
-    return _event(outside, running, event.verb, f"by {event.source}: {text}")
+        running = _event(outside, running, f"{event.verb}_failed", str(error))
+    else:
+        answer = Answer(int(ExitCode.ok), text)
+        running = _event(outside, running, event.verb, f"by {event.source}: {text}")
+    _publish(outside, running, began_s)
+    event.reply(answer)
+    return running
 
 
 def end(outside: Outside, running: Running) -> ExitCode:
@@ -191,7 +209,7 @@ def _leave(outside: Outside, running: Running) -> None:
 def _start(outside: Outside, running: Running) -> Running:
     """Plan for the machine as it is now, and have the kernel run it."""
     running = _looked(outside, running)
-    plan = make_plan(outside.sysfs, running.topology, running.capabilities, running.config)
+    plan = plan_for(outside.sysfs, running.topology, running.capabilities, running.config)
     applied = apply.start(
         outside.sysfs,
         outside.clock,
@@ -200,7 +218,12 @@ def _start(outside: Outside, running: Running) -> Running:
         saved=outside.store.saved(),
         take_over=running.config.on_conflict is OnConflict.take_over,
     )
-    return _with(replace(running, retries={}, trouble=""), applied)
+    running = _with(replace(running, retries={}, trouble=""), applied)
+    try:
+        # What has just started runs as well if the tuner cannot prepare it.
+        return regard.begin(outside, running, applied)
+    except TierdError as error:
+        return _troubled(outside, _after_failure(outside, running, error), error, WHOLE)
 
 
 def _looked(outside: Outside, running: Running) -> Running:
@@ -304,7 +327,7 @@ def _rescan(outside: Outside, running: Running) -> Running:
         # It is started with its own look at the machine, when its pause is over.
         return running
     running = _looked(outside, running)
-    plan = make_plan(outside.sysfs, running.topology, running.capabilities, running.config)
+    plan = plan_for(outside.sysfs, running.topology, running.capabilities, running.config)
     running, text = _replace(outside, running, plan)
     if text is None:
         return running
@@ -328,7 +351,9 @@ def _stand_down(outside: Outside, running: Running) -> Running:
 
 def _rivals(sysfs: Sysfs, running: Running) -> tuple[others.Rival, ...]:
     """Who else moves or watches memory now."""
-    return others.rivals(others.neighbours(sysfs), ours_run=running.applied is not None)
+    return others.rivals(
+        others.neighbours(sysfs), processes.placers(sysfs), ours_run=running.applied is not None
+    )
 
 
 def _reload(outside: Outside, running: Running) -> tuple[Running, str]:
@@ -340,7 +365,7 @@ def _reload(outside: Outside, running: Running) -> tuple[Running, str]:
     if running.applied is None:
         return changed, f"{changes}; in force from the next start"
     changed = _looked(outside, changed)
-    plan = make_plan(outside.sysfs, changed.topology, changed.capabilities, config)
+    plan = plan_for(outside.sysfs, changed.topology, changed.capabilities, config)
     changed, how = _replace(outside, changed, plan)
     return changed, f"{changes}; {how or 'nothing changes in the kernel'}"
 

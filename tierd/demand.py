@@ -11,30 +11,57 @@ Rules of this file:
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
-from tierd.plan import Aim, Direction, Loop
+from tierd import benefit
+from tierd.average import moving
+from tierd.benefit import Check, Moves
+from tierd.plan import Direction
+from tierd.reading import Limits, NodeReading, Reading, Way
 from tierd.units import BP_MAX, format_rate, format_size
 
-# What waits is moved within this time, if the rate limit allows.
+# What a scheme moved beyond its rate is paid back within this time, and room that is missing is
+# made.
 CLEAR_S = 1.0
+
+# What waits is moved within this time, if the rate limit allows: heat counts memory that is hot now
+# and then by its share of the time, and the rest of a set comes ever slower. Where only a sample or
+# two has hit there is time to find out which part of a region it was.
+HEAT_CLEAR_S = 0.25
+FAINT_CLEAR_S = 2.0
 
 # Promotion may use what is free above the kernel's mark at the pace that would use it up in this
 # time. Demotion fills it meanwhile; what both are late by must not take the node below the mark,
 # where some kernels copy pages to the node that they are on (6.17 to 7.2).
-ROOM_S = 0.7
+ROOM_S = 0.5
 
-ROOM_SHARE_MAX = 0.02
+# How much room demotion makes ahead of what comes up, in time of that and as a share of the node.
+AHEAD_S = 1.5
+AHEAD_SHARE_MAX = 0.04
+AHEAD_PER_HEAT = 2.0
 
-# The quota of a scheme that will move as soon as it can: five doublings from 20 MB/s in windows of
-# 100 ms, and next to nothing if it moves in vain meanwhile.
-READY_BYTES = 64 << 10
+# A scheme that could not use up its rate, because its quota was still growing, may catch up on so
+# much of it.
+CREDIT_S = 0.25
+
+# The quota of a scheme that will move as soon as it can: three doublings from 20 MB/s in windows of
+# 100 ms, and little if it moves in vain meanwhile. Never more than what it is to move by then: of
+# a scan that touches each page once, 36 MiB came up by this alone in 12 s (7.2).
+READY_BYTES = 256 << 10
 
 # Less than this share of the fast node is noise of sampling, not demand.
 DEAD_SHARE = 0.002
 
+# As much of all heat as may stay on slow memory: what moves for less of it gains next to nothing.
+# It must be twice as much before moving begins again, also on average over some seconds: what
+# is counted of the little that stays is chance, and moved up to 40 MiB a minute (7.2).
+REST_HEAT_SHARE = 0.01
+REST_HEAT_MIN = 0.0005
+
 # Room for what programs allocated lately: this many seconds of it, and at most this share of the
 # node, because a burst that large takes from the slow tier anyway. A burst is remembered this
-# much from second to second.
+# much from second to second. What schemes say that they moved is a little older than what nodes say
+# that they hold, so that both are compared over about as many seconds.
 ALLOCATION_S = 2.0
 ALLOCATION_SHARE_MAX = 0.05
 ALLOCATION_KEPT_PER_S = 0.9
@@ -42,82 +69,25 @@ ALLOCATION_KEPT_PER_S = 0.9
 # How much of what a scheme tried it could move: a moving average, because one window may be all
 # free memory. What it is corrected by is bounded, since one window may also be none.
 YIELD_WEIGHT = 0.3
-YIELD_MIN = 0.25
+YIELD_MIN = {Direction.promote: 0.5, Direction.demote: 0.125}
 
-# Tasks that wait for memory this share of their time: promotion makes it worse.
-PRESSURE_MAX = 0.01
+# Where most of what is tried does not move, and then all of it, demotion makes at most this much
+# more room than was missing until somebody looks again.
+OVER_MAX = 2.0
 
-# The check of what moving is good for: over so many seconds, how much came up, and how much less
-# waits. Three checks without benefit in a row end it for a while, each time twice as long.
-CHECK_S = 5.0
-STRIKES_MAX = 3
-BENEFIT_MIN = 1 / 3
-LARGE_SHARE = 0.05
-ARRIVED_MIN = 0.5
-HOLD_OFF_S_MIN = 20.0
-HOLD_OFF_S_MAX = 600.0
-# What waits has changed by this share: what was learned may be wrong now.
-CHANGED_SHARE = 0.5
+# How long windows are is counted in whole ones, of which there may be two to a tick: over about so
+# many seconds an error of one is no more than a few percent.
+WINDOWS_S = 3.0
 
+# Heat of regions in which but a sample or two has hit: one page of a large region is enough for
+# that, now and then. What lasts is believed, over about so many seconds.
+FAINT_S = 5.0
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One scheme: from where to where, and its limits."""
-
-    id: str
-    direction: Direction
-    source: int
-    target: int
-    rate_max_bytes_per_s: float
-    quota_bytes_max: int
-    aim: Aim
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What does not change from round to round."""
-
-    loop: Loop
-    ways: tuple[Way, ...]
-    headroom_bp: int
-    charges_failures: bool
-    """Whether a byte that was tried and not moved uses up quota (before fail_charge, 7.2)."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReading:
-    """A node now. `hot_bytes` and `cold_bytes` are None where no scheme senses them."""
-
-    total_bytes: int
-    free_bytes: int
-    mark_bytes: int
-    """Below this the kernel reclaims by itself."""
-    hot_bytes: int | None = None
-    cold_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WayReading:
-    """A scheme since the last round; `quota_bytes` is its quota in force."""
-
-    tried_bytes: int
-    applied_bytes: int
-    quota_bytes: int
-    window_s: float
-    """How long its windows really were."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What was seen since the last round."""
-
-    seconds: float
-    nodes: Mapping[int, NodeReading]
-    ways: Mapping[str, WayReading]
-    pressure: float = 0.0
-    """Share of the time that some task waited for memory."""
-    stalls: int = 0
-    """Allocations that had to reclaim, or demote, for themselves."""
+# Tasks that wait for memory this share of their time, over about so many seconds: promotion makes
+# it worse. kswapd counts as a task that waits while it works, and a fifth of a second of that, now
+# and then, is none of it.
+PRESSURE_MAX = 0.05
+PRESSURE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +95,13 @@ class NodeMemory:
     """What is remembered of a node that memory is promoted to."""
 
     used_bytes: int = 0
+    rests: bool = False
+    """Whether too little waits for it to be worth a move."""
+    filled_bytes_per_s: float = 0.0
+    """How fast it filled lately, by what nothing was moved for; less than 0 if it emptied."""
     allocation_bytes_per_s: float = 0.0
-    check_s: float = 0.0
-    check_waiting_bytes: int = 0
-    check_promoted_bytes: int = 0
-    check_demoted_bytes: int = 0
-    check_used_bytes: int = 0
-    strikes: int = 0
-    hold_off_s: float = 0.0
-    """How much longer nothing is promoted here."""
-    hold_offs: int = 0
-    held_waiting_bytes: int = 0
-    held_because: str = ""
+    check: Check = field(default_factory=Check)
+    """Whether moving does any good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +112,13 @@ class Memory:
     yields: Mapping[str, float] = field(default_factory=dict)
     debts: Mapping[str, float] = field(default_factory=dict)
     """What a scheme moved beyond its rate, in bytes; it is paid back by moving less."""
+    windows_s: Mapping[str, float] = field(default_factory=dict)
+    faint_bytes: Mapping[int, float] = field(default_factory=dict)
+    """Of each node, on average lately."""
+    limited: frozenset[str] = frozenset()
+    """Schemes that were to move as much as they may."""
+    pressure: float = 0.0
+    """Share of the time that tasks waited for memory, lately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +128,8 @@ class Want:
     bytes_per_s: float
     reason: str
     quota_bytes: int = 0
+    bytes_max: float = inf
+    """What it may move until the next round, should all of it move that is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +148,9 @@ class _Round:
     limits: Limits
     yields: Mapping[str, float]
     debts: Mapping[str, float]
+    windows_s: Mapping[str, float]
+    faint_bytes: Mapping[int, float]
+    pressure: float
 
     def rate_max(self, way: Way) -> float:
         """Bytes per second that a scheme may move now."""
@@ -200,11 +177,12 @@ class _Round:
         """What schemes say that they moved since the last round."""
         return sum(self.reading.ways[way.id].applied_bytes for way in ways)
 
+    def freed_bytes_per_s(self, node: int) -> float:
+        """How fast demotion makes room."""
+        return self.moved_bytes(self.out_of(node)) / self.reading.seconds
+
     def dead_bytes(self, node: int) -> float:
         return self.node(node).total_bytes * DEAD_SHARE
-
-    def large_bytes(self, node: int) -> float:
-        return self.node(node).total_bytes * LARGE_SHARE
 
     def waiting_on(self, way: Way) -> float:
         """The hot bytes of a way's source that are its to move.
@@ -213,15 +191,39 @@ class _Round:
         counts is the share that could be moved lately.
         """
         hot = self.node(way.source).hot_bytes or 0
-        sharing = sum(
+        return hot * max(YIELD_MIN[way.direction], self.yields[way.id]) / self.sharing(way)
+
+    def sharing(self, way: Way) -> int:
+        """How many ways go from the same source in the same direction."""
+        return sum(
             other.direction is way.direction and other.source == way.source
             for other in self.limits.ways
         )
-        return hot * max(YIELD_MIN, self.yields[way.id]) / sharing
 
-    def waiting(self, node: int) -> float:
-        """The hot bytes below that could come up to a node."""
-        return sum(self.waiting_on(way) for way in self.into(node))
+    def faint(self, node: int) -> float:
+        """A node's heat that may be chance, as far as it lasts."""
+        return min(self.node(node).faint_bytes, self.faint_bytes[node])
+
+    def all_heat(self, node: int) -> float:
+        seen = self.node(node)
+        return seen.heat_bytes - seen.faint_bytes + self.faint(node)
+
+    def pace(self, way: Way) -> float:
+        """Bytes per second that should move for the heat of a way's source."""
+        seen = self.node(way.source)
+        clear = (seen.heat_bytes - seen.faint_bytes) / HEAT_CLEAR_S
+        wanted = clear + self.faint(way.source) / FAINT_CLEAR_S
+        return min(self.rate_max(way), wanted / self.sharing(way))
+
+    def heat(self, node: int) -> float:
+        """The heat below that could come up to a node."""
+        return sum(self.all_heat(way.source) / self.sharing(way) for way in self.into(node))
+
+    def rest_bytes(self, node: int) -> float:
+        """So much heat below is not worth a move."""
+        seen = self.node(node)
+        share = REST_HEAT_SHARE * (self.heat(node) + self.all_heat(node))
+        return max(REST_HEAT_MIN * seen.total_bytes, share)
 
     def cold_bytes(self, node: int) -> float:
         """Cold memory of a node that is not just free; 0 if it is too little to begin with."""
@@ -230,25 +232,38 @@ class _Round:
 
     @property
     def pressed(self) -> bool:
-        return self.reading.stalls > 0 or self.reading.pressure > PRESSURE_MAX
+        return self.reading.stalls > 0 or self.pressure > PRESSURE_MAX
 
 
 def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
     """One round."""
-    yields = {way.id: _yield(memory, reading, way) for way in limits.ways}
-    debts = {way.id: _debt(memory, reading, way) for way in limits.ways}
-    now = _Round(reading, limits, yields, debts)
+    now = _Round(
+        reading,
+        limits,
+        yields={way.id: _yield(memory, reading, way) for way in limits.ways},
+        debts={way.id: _debt(memory, reading, way) for way in limits.ways},
+        windows_s={way.id: _window_s(memory, reading, way) for way in limits.ways},
+        faint_bytes={node: _faint(memory, reading, node) for node in reading.nodes},
+        pressure=_pressure(memory, reading),
+    )
     wants: dict[str, Want] = {}
     nodes: dict[int, NodeMemory] = {}
     headroom: dict[int, int] = {}
     for node in now.fast_nodes():
-        known = _checked(_allocation(memory.nodes.get(node), node, now), node, now)
+        known = _known(memory.nodes.get(node), node, now)
         headroom[node] = _headroom(known, now.node(node), limits)
-        wants |= _promotions(known, node, headroom[node], now)
-        wants |= _demotions(node, headroom[node], _wanted(known, node, now), now)
+        downs = _demotions(node, headroom[node], _wanted(known, node, now), now)
+        downs = {way.id: _quota(downs[way.id], way, now) for way in now.out_of(node)}
+        ups = _promotions(known, node, headroom[node], _freed(downs, node, now), now)
+        wants |= downs | {way.id: _quota(ups[way.id], way, now) for way in now.into(node)}
         nodes[node] = known
-    wants = {way.id: _quota(wants[way.id], way, now) for way in limits.ways}
-    return Memory(nodes, yields, debts), Decision(wants, headroom)
+    limited = frozenset(
+        way.id for way in limits.ways if wants[way.id].bytes_per_s >= now.rate_max(way) > 0
+    )
+    after = Memory(
+        nodes, now.yields, now.debts, now.windows_s, now.faint_bytes, limited, now.pressure
+    )
+    return after, Decision(wants, headroom)
 
 
 # What was learned.
@@ -267,18 +282,57 @@ def _yield(memory: Memory, reading: Reading, way: Way) -> float:
 def _debt(memory: Memory, reading: Reading, way: Way) -> float:
     """A quota is of what is tried: when more of it moves than did lately, the rate is exceeded."""
     allowed = way.rate_max_bytes_per_s * reading.seconds
-    return max(0.0, memory.debts.get(way.id, 0.0) + reading.ways[way.id].applied_bytes - allowed)
+    least = -way.rate_max_bytes_per_s * CREDIT_S if way.id in memory.limited else 0.0
+    return max(least, memory.debts.get(way.id, 0.0) + reading.ways[way.id].applied_bytes - allowed)
 
 
-def _allocation(before: NodeMemory | None, node: int, now: _Round) -> NodeMemory:
-    """How fast programs take memory of a node: what it filled by, less what was moved there."""
-    used = now.node(node).total_bytes - now.node(node).free_bytes
+def _window_s(memory: Memory, reading: Reading, way: Way) -> float:
+    """By how many there were to a second: a mean of their lengths would be too long."""
+    seen = 1 / reading.ways[way.id].window_s
+    before = 1 / memory.windows_s[way.id] if way.id in memory.windows_s else seen
+    return 1 / moving(before, seen, reading.seconds, WINDOWS_S)
+
+
+def _faint(memory: Memory, reading: Reading, node: int) -> float:
+    seen = reading.nodes[node].faint_bytes
+    before = memory.faint_bytes.get(node, float(seen))
+    return moving(before, seen, reading.seconds, FAINT_S)
+
+
+def _pressure(memory: Memory, reading: Reading) -> float:
+    return moving(memory.pressure, reading.pressure, reading.seconds, PRESSURE_S)
+
+
+def _rests(before: bool, check: Check, node: int, now: _Round) -> bool:
+    """To begin again takes twice as much as to go on, and some seconds of it."""
+    heat = min(now.heat(node), check.lately_waiting_bytes) if before else now.heat(node)
+    return heat < now.rest_bytes(node) * (2 if before else 1)
+
+
+def _known(before: NodeMemory | None, node: int, now: _Round) -> NodeMemory:
+    """What is known of a node after this round."""
+    moves = _moves(node, now)
     if before is None:
-        return _fresh(NodeMemory(used_bytes=used), int(now.waiting(node)))
-    moved = now.moved_bytes(now.into(node)) - now.moved_bytes(now.out_of(node))
-    rate = max(0.0, used - before.used_bytes - moved) / now.reading.seconds
-    kept = before.allocation_bytes_per_s * ALLOCATION_KEPT_PER_S**now.reading.seconds
-    return replace(before, used_bytes=used, allocation_bytes_per_s=max(rate, kept))
+        began = benefit.begin(moves)
+        rests = _rests(False, began, node, now)
+        return NodeMemory(used_bytes=moves.used_bytes, rests=rests, check=began)
+    check = benefit.check(before.check, moves)
+    rests = _rests(before.rests, check, node, now)
+    return replace(_allocation(before, moves), rests=rests, check=check)
+
+
+def _allocation(before: NodeMemory, moves: Moves) -> NodeMemory:
+    """How fast programs take memory of a node: what it filled by, less what was moved there."""
+    came = moves.promoted_bytes - moves.demoted_bytes
+    rate = (moves.used_bytes - before.used_bytes - came) / moves.seconds
+    filled = moving(before.filled_bytes_per_s, rate, moves.seconds, ALLOCATION_S)
+    kept = before.allocation_bytes_per_s * ALLOCATION_KEPT_PER_S**moves.seconds
+    return replace(
+        before,
+        used_bytes=moves.used_bytes,
+        filled_bytes_per_s=filled,
+        allocation_bytes_per_s=max(0.0, filled, kept),
+    )
 
 
 def _headroom(known: NodeMemory, node: NodeReading, limits: Limits) -> int:
@@ -288,64 +342,15 @@ def _headroom(known: NodeMemory, node: NodeReading, limits: Limits) -> int:
     return node.mark_bytes + int(max(share, min(lately, node.total_bytes * ALLOCATION_SHARE_MAX)))
 
 
-def _checked(known: NodeMemory, node: int, now: _Round) -> NodeMemory:
-    """Whether moving does any good, looked at every few seconds."""
-    waiting, seconds = int(now.waiting(node)), now.reading.seconds
-    if known.hold_off_s > 0:
-        changed = abs(waiting - known.held_waiting_bytes)
-        if changed > CHANGED_SHARE * max(known.held_waiting_bytes, 1):
-            return replace(_fresh(known, waiting), strikes=0, hold_off_s=0.0, hold_offs=0)
-        return replace(_fresh(known, waiting), hold_off_s=max(0.0, known.hold_off_s - seconds))
-    known = replace(
-        known,
-        check_s=known.check_s + seconds,
-        check_promoted_bytes=known.check_promoted_bytes + now.moved_bytes(now.into(node)),
-        check_demoted_bytes=known.check_demoted_bytes + now.moved_bytes(now.out_of(node)),
-    )
-    if known.check_s < CHECK_S:
-        return known
-    why = _in_vain(known, node, now)
-    strikes = known.strikes + 1 if why else 0
-    if strikes < STRIKES_MAX:
-        large = waiting > now.large_bytes(node)
-        hold_offs = known.hold_offs if why or large else 0
-        return replace(_fresh(known, waiting), strikes=strikes, hold_offs=hold_offs)
-    return replace(
-        _fresh(known, waiting),
-        # One more check without benefit is enough when it is over.
-        strikes=STRIKES_MAX - 1,
-        hold_off_s=min(HOLD_OFF_S_MAX, HOLD_OFF_S_MIN * 2 ** min(known.hold_offs, 16)),
-        hold_offs=known.hold_offs + 1,
-        held_waiting_bytes=waiting,
-        held_because=why,
-    )
-
-
-def _in_vain(known: NodeMemory, node: int, now: _Round) -> str:
-    """What is wrong with the moves since the last check; empty if nothing is."""
-    promoted, large = known.check_promoted_bytes, now.large_bytes(node)
-    if promoted <= large:
-        return ""
-    # What came and what went make the difference in use; some kernels copy pages to the node that
-    # they are on and count it as moved (6.17 to 7.2).
-    arrived = known.used_bytes - known.check_used_bytes + known.check_demoted_bytes
-    if arrived < ARRIVED_MIN * promoted:
-        return f"of {format_size(promoted)} said to be moved, most did not arrive"
-    waiting = now.waiting(node)
-    gone = known.check_waiting_bytes - waiting
-    if waiting > large and gone < BENEFIT_MIN * promoted:
-        return f"{format_size(promoted)} came up, and as much waits as before"
-    return ""
-
-
-def _fresh(known: NodeMemory, waiting: int) -> NodeMemory:
-    return replace(
-        known,
-        check_s=0.0,
-        check_waiting_bytes=waiting,
-        check_promoted_bytes=0,
-        check_demoted_bytes=0,
-        check_used_bytes=known.used_bytes,
+def _moves(node: int, now: _Round) -> Moves:
+    seen = now.node(node)
+    return Moves(
+        seconds=now.reading.seconds,
+        waiting_bytes=int(now.heat(node)),
+        used_bytes=seen.used_bytes,
+        total_bytes=seen.total_bytes,
+        promoted_bytes=now.moved_bytes(now.into(node)),
+        demoted_bytes=now.moved_bytes(now.out_of(node)),
     )
 
 
@@ -354,70 +359,93 @@ def _fresh(known: NodeMemory, waiting: int) -> NodeMemory:
 
 def _wanted(known: NodeMemory, node: int, now: _Round) -> float:
     """Bytes per second that should come up, if there were room."""
-    if known.hold_off_s > 0 or now.pressed or now.waiting(node) < now.dead_bytes(node):
+    if known.check.hold_off_s > 0 or now.pressed or known.rests:
         return 0.0
-    return sum(min(now.rate_max(way), now.waiting_on(way) / CLEAR_S) for way in now.into(node))
+    return sum(now.pace(way) for way in now.into(node))
 
 
-def _promotions(known: NodeMemory, node: int, headroom: int, now: _Round) -> dict[str, Want]:
+def _freed(downs: Mapping[str, Want], node: int, now: _Round) -> float:
+    """Bytes per second of room that demotion makes: as it did, or as its quota lets it already."""
+    grown = (
+        want.bytes_per_s * min(1.0, now.reading.ways[name].quota_bytes / max(1, want.quota_bytes))
+        for name, want in downs.items()
+    )
+    return max(now.freed_bytes_per_s(node), sum(grown) if now.cold_bytes(node) else 0.0)
+
+
+def _promotions(
+    known: NodeMemory, node: int, headroom: int, freed: float, now: _Round
+) -> dict[str, Want]:
     wanted, seen = _wanted(known, node, now), now.node(node)
     # With cold memory to take its place, promotion may dip into the headroom: demotion fills it.
     floor = seen.mark_bytes if now.cold_bytes(node) else headroom
-    room = max(0, seen.free_bytes - floor) / ROOM_S
+    spare = seen.free_bytes - floor
+    # Below it, what is to come up arrives when what has gone down lately has gone on to do so.
+    room = max(0.0, spare / ROOM_S + (freed if spare > 0 else now.freed_bytes_per_s(node)))
     share = min(1.0, room / wanted) if wanted else 0.0
     return {way.id: _promotion(way, share, known, now) for way in now.into(node)}
 
 
 def _promotion(way: Way, share: float, known: NodeMemory, now: _Round) -> Want:
     waiting, target = now.waiting_on(way), now.node(way.target)
-    what = f"{format_size(round(waiting))} hot on node {way.source}"
+    size = format_size(round(waiting)) if waiting >= 1 else "nothing"
+    what = f"{size} hot on node {way.source}"
     if now.reading.stalls:
         return Want(0.0, f"parked: {now.reading.stalls} allocations had to wait; {what}")
     if now.pressed:
-        waits = f"{now.reading.pressure:.1%} of the time"
+        waits = f"{now.pressure:.1%} of the time"
         return Want(0.0, f"parked: tasks wait for memory {waits}; {what}")
-    if known.hold_off_s > 0:
-        return Want(0.0, f"parked for {known.hold_off_s:.0f} s: {known.held_because}; {what}")
-    if now.waiting(way.target) < now.dead_bytes(way.target):
-        return Want(0.0, f"parked: nearly nothing is hot on node {way.source} ({what})")
-    rate = min(now.rate_max(way), waiting / CLEAR_S) * share
+    if known.check.hold_off_s > 0:
+        held_s, why = known.check.hold_off_s, known.check.held_because
+        return Want(0.0, f"parked for {held_s:.0f} s: {why}; {what}")
+    if known.rests:
+        return Want(0.0, f"parked: {what}, too little to be worth a move")
+    rate = now.pace(way) * share
     if rate <= 0:
         below = format_size(max(0, target.mark_bytes - target.free_bytes))
         reason = f"waits: free memory of node {way.target} is {below} below the mark; {what}"
-        return Want(0.0, reason, READY_BYTES)
-    limited = "" if share >= 1 else f", as there is room on node {way.target}"
-    return Want(rate, f"up to {format_rate(rate)}{limited}: {what}")
+        return Want(0.0, reason, _ready(way, now.pace(way), now))
+    if share >= 1:
+        return Want(rate, f"up to {format_rate(rate)}: {what}")
+    limited = f"up to {format_rate(rate)}, as there is room on node {way.target}: {what}"
+    return Want(rate, limited, _ready(way, now.pace(way), now))
+
+
+def _ready(way: Way, coming: float, now: _Round) -> int:
+    """The quota to wait with for what is coming, in bytes per second."""
+    return int(min(READY_BYTES, coming * now.windows_s[way.id]))
 
 
 def _demotions(node: int, headroom: int, coming: float, now: _Round) -> dict[str, Want]:
     free = now.node(node).free_bytes
-    # As much as comes leaves, and beyond that what promotion needs in front of it.
-    ahead = min(coming * ROOM_S, now.node(node).total_bytes * ROOM_SHARE_MAX)
-    lacking = headroom + ahead + coming * CLEAR_S - free
+    # What came lately comes on until this is looked at again, and promotion needs room in front of
+    # it; no more of both than there is to come. Where nothing is cold there is no exchange, and
+    # only the headroom is kept.
+    came = now.moved_bytes(now.into(node)) / now.reading.seconds if coming else 0.0
+    ahead = min(coming * AHEAD_S, now.node(node).total_bytes * AHEAD_SHARE_MAX) + came * CLEAR_S
+    ahead = min(ahead, now.heat(node) * AHEAD_PER_HEAT)
+    lacking = headroom + (ahead if now.cold_bytes(node) else 0) - free
     ways = now.out_of(node)
     if lacking < now.dead_bytes(node):
         spare = format_size(max(0, free - headroom))
-        want = Want(0.0, f"parked: node {node} has its headroom, and {spare} more")
-    elif not now.cold_bytes(node):
-        want = Want(0.0, f"parked: nothing is cold on node {node}")
-    else:
-        rate = lacking / CLEAR_S / max(1, len(ways))
-        what = f"{format_size(round(lacking))} of room wanted on node {node}"
-        want = Want(rate, what)
+        reason = f"parked: node {node} has its headroom, and {spare} more"
+        return {way.id: Want(0.0, reason, _ready(way, coming, now)) for way in ways}
+    rate = lacking / CLEAR_S / max(1, len(ways))
+    what = f"{format_size(round(lacking))} of room wanted on node {node}"
+    want = Want(rate, what, bytes_max=OVER_MAX * lacking)
     return {way.id: _limited(want, now.rate_max(way)) for way in ways}
 
 
 def _limited(want: Want, rate_max: float) -> Want:
-    if not want.bytes_per_s:
-        return want
     rate = min(rate_max, want.bytes_per_s)
-    return Want(rate, f"up to {format_rate(rate)}: {want.reason}")
+    return replace(want, bytes_per_s=rate, reason=f"up to {format_rate(rate)}: {want.reason}")
 
 
 def _quota(want: Want, way: Way, now: _Round) -> Want:
     """The quota of one window; where failures are charged, as much more as fails."""
-    bytes_ = want.bytes_per_s * now.reading.ways[way.id].window_s
+    bytes_ = want.bytes_per_s * now.windows_s[way.id]
     if now.limits.charges_failures:
-        bytes_ /= max(YIELD_MIN, now.yields[way.id])
+        bytes_ /= max(YIELD_MIN[way.direction], now.yields[way.id])
+        bytes_ = min(bytes_, want.bytes_max * now.windows_s[way.id] / now.reading.seconds)
     quota_bytes = max(want.quota_bytes, int(bytes_))
     return replace(want, quota_bytes=min(way.quota_bytes_max, quota_bytes))

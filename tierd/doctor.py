@@ -1,7 +1,7 @@
 """`tierd doctor`: the checks, what they say of a machine as words and document, and their page."""
 
 import textwrap
-from typing import Any
+from typing import TypedDict
 
 from tierd.errors import ExitCode
 from tierd.facts import Facts
@@ -73,7 +73,33 @@ def _summary(findings: tuple[Finding, ...]) -> str:
     return f"tierd {can} run here ({told}); first: {first.check.id} {first.judged.evidence}"
 
 
-def as_document(findings: tuple[Finding, ...]) -> dict[str, Any]:
+class CheckDocument(TypedDict):
+    """A check and what it said of this machine."""
+
+    id: str
+    """Never changes, and is never given to another check."""
+    name: str
+    verdict: Verdict
+    evidence: str
+    """What the verdict rests on, in a sentence."""
+    fix: str
+    """What to do; empty where there is nothing to do."""
+    page: str
+    """Where the check is explained."""
+
+
+class Document(TypedDict):
+    """Every precondition, as `tierd doctor --json` tells it."""
+
+    schema: str
+    can_run: bool
+    """Whether no check failed."""
+    cause: str | None
+    """The id of what to mend first: the first failure, else the first warning."""
+    checks: list[CheckDocument]
+
+
+def as_document(findings: tuple[Finding, ...]) -> Document:
     """`tierd doctor --json`."""
     first = cause(findings)
     return {

@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 
 from tierd import demand, throttle
 from tierd.damon import Metric
-from tierd.demand import Limits, Memory, Reading, Want, Way
+from tierd.demand import READY_BYTES, Memory, Want
 from tierd.plan import Loop
+from tierd.reading import Limits, Reading
 from tierd.throttle import Input
 from tierd.units import format_percent
 
 __all__ = ["Adjustment", "Limits", "Memory", "Reading", "begin", "safe", "step"]
+
+# The lag of an answer is known to so much of itself.
+DOUBT_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +44,23 @@ def step(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Adju
             return memory, _emulated(reading, limits)
         case Loop.demand:
             memory, decision = demand.decide(memory, reading, limits)
-            inputs = {way.id: _input(reading, way, decision.wants[way.id]) for way in limits.ways}
+            inputs = {
+                way.id: throttle.throttle(
+                    reading.ways[way.id].quota_bytes,
+                    decision.wants[way.id].quota_bytes,
+                    doubt_windows=DOUBT_SHARE * reading.lag_s / memory.windows_s[way.id],
+                )
+                for way in limits.ways
+            }
             resting = frozenset(name for name, one in inputs.items() if one == throttle.KEEP)
             return memory, Adjustment(inputs, decision.wants, decision.headroom_bytes, resting)
 
 
 def begin(quotas: Mapping[str, int], limits: Limits) -> Mapping[str, Input]:
-    """Inputs while nothing but the quotas in force is known: at rest, and ready to grow."""
+    """Inputs while nothing but the quotas in force is known: ready for what a reading may want."""
     if limits.loop is not Loop.demand:
         return safe(limits)
-    return {name: throttle.throttle(quota, 0) for name, quota in quotas.items()}
+    return {name: throttle.throttle(quota, READY_BYTES) for name, quota in quotas.items()}
 
 
 def safe(limits: Limits) -> Mapping[str, Input]:
@@ -79,7 +90,3 @@ def _emulated(reading: Reading, limits: Limits) -> Adjustment:
         shares = f"{format_percent(current)} {name}, aims at {format_percent(way.aim.target_bp)}"
         wants[way.id] = Want(0, f"node {way.aim.node} is {shares}")
     return Adjustment(inputs, wants)
-
-
-def _input(reading: Reading, way: Way, want: Want) -> Input:
-    return throttle.throttle(reading.ways[way.id].quota_bytes, want.quota_bytes)

@@ -1,15 +1,17 @@
 """How it went: readings of hours as totals, charts in a terminal, and a picture to paste."""
 
+import json
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 from tierd import chronicle, plots
-from tierd.chronicle import Reading
+from tierd.chronicle import NodeReading, Reading, ReadingDocument
 from tierd.plots import Ink
+from tierd.render import day, moment
+from tierd.sensed import cold_used_bytes, hot_used_bytes
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 
 SCHEMA = "tierd.history/1"
@@ -21,8 +23,9 @@ LABEL_COLUMNS = 12
 # and after it says nothing about a rate.
 GAP_S_MAX = 90.0
 
-# Charts of a whole day use a reading in each 30 s: more than there are columns to draw.
-READINGS_MAX = 2_880
+# Charts of a whole day use a reading a minute: more than there are columns to draw, and so few that
+# nobody has to wait for a machine of eight nodes.
+READINGS_MAX = 1_440
 
 # So long a reading stands for what comes after it.
 HOLDS_S = 4.5 * chronicle.READING_EVERY_S
@@ -94,8 +97,8 @@ def _node_panels(readings: tuple[Reading, ...], node: int) -> Iterator[Panel]:
     note = f"now {format_size(last.used_bytes)} of {format_size(last.size_bytes)} ({share})"
     yield Panel(f"node{node} used", note, used, float(last.size_bytes), _size)
     for name, values in (
-        ("hot, could go up", [(at, one.hot_bytes) for at, one in seen]),
-        ("cold, could go down", [(at, one.cold_bytes) for at, one in seen]),
+        ("hot, could go up", [(at, _hot(one)) for at, one in seen]),
+        ("cold, could go down", [(at, _cold(one)) for at, one in seen]),
     ):
         known = tuple((at, float(value)) for at, value in values if value is not None)
         if any(value for _, value in known):
@@ -104,7 +107,19 @@ def _node_panels(readings: tuple[Reading, ...], node: int) -> Iterator[Panel]:
             yield Panel(f"node{node} {name}", note, known, most, _size)
 
 
-def _headroom_panel(node: int, seen: list[tuple[float, chronicle.NodeReading]]) -> Panel:
+def _hot(node: NodeReading) -> int | None:
+    if node.hot_bytes is None:
+        return None
+    return hot_used_bytes(node.size_bytes, node.free_bytes, node.hot_bytes)
+
+
+def _cold(node: NodeReading) -> int | None:
+    if node.cold_bytes is None:
+        return None
+    return cold_used_bytes(node.size_bytes, node.free_bytes, node.cold_bytes)
+
+
+def _headroom_panel(node: int, seen: list[tuple[float, NodeReading]]) -> Panel:
     free = tuple((at, float(one.free_bytes)) for at, one in seen)
     target = seen[-1][1].headroom_bytes or 0
     below = sum(one.free_bytes < (one.headroom_bytes or 0) for _, one in seen)
@@ -129,7 +144,7 @@ def as_text(readings: tuple[Reading, ...], since: float, now: float, columns: in
     start = max(since, readings[0].at)
     # A single reading still needs a span to stand in.
     end = max(now, start + 1.0)
-    lines = [_span(readings, start, end)]
+    lines = textwrap.wrap(span(readings, start, end), columns)
     width = columns - LABEL_COLUMNS - 2
     for panel in panels(readings):
         values = plots.columns_of(panel.points, start, end, width, HOLDS_S)
@@ -144,13 +159,15 @@ def _aligned(line: str, ink: Ink) -> str:
     return label.rjust(LABEL_COLUMNS) + frame + cells
 
 
-def _span(readings: tuple[Reading, ...], start: float, end: float) -> str:
+def span(readings: tuple[Reading, ...], start: float, end: float) -> str:
+    """Which time is shown, on what it rests, and what tierd cost then."""
     length = format_duration_us(round((end - start) * 1_000_000))
-    return f"{length} until {_moment(end)}: {len(readings)} readings{_cost(readings)}"
+    count = "1 reading" if len(readings) == 1 else f"{len(readings)} readings"
+    return f"{length} until {day(end)} {moment(end)}: {count}{_cost(readings)}"
 
 
 def _cost(readings: tuple[Reading, ...]) -> str:
-    """What the kdamonds used; their figure begins anew with each daemon."""
+    """What the kdamonds used; their figure begins anew where the counters were lost."""
     steps = [(b.at - a.at, b.cpu_seconds - a.cpu_seconds) for a, b in pairwise(readings)]
     known = [(length, used) for length, used in steps if 0 < length <= GAP_S_MAX and used >= 0]
     if not known:
@@ -160,19 +177,23 @@ def _cost(readings: tuple[Reading, ...]) -> str:
 
 
 def _axis(start: float, end: float, width: int) -> str:
-    left, right = _moment(start), _moment(end)
+    left, right = moment(start), moment(end)
     return " " * (LABEL_COLUMNS + 1) + left + right.rjust(width - len(left))
 
 
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%SZ")
+class Document(TypedDict):
+    """A stretch of time, as `tierd history --json` tells it."""
+
+    schema: str
+    since: float
+    """Seconds since the epoch, as are all times."""
+    until: float
+    readings: list[ReadingDocument]
+    """Oldest first, about ten seconds apart where tierd ran."""
 
 
-def as_document(readings: tuple[Reading, ...], since: float, now: float) -> dict[str, Any]:
-    """`tierd history --json`."""
-    return {
-        "schema": SCHEMA,
-        "since": since,
-        "until": now,
-        "readings": chronicle.document(readings),
-    }
+def as_json(readings: tuple[Reading, ...], since: float, now: float) -> str:
+    """`tierd history --json`: a reading on each line, as a day of them indented takes long."""
+    head = json.dumps({"schema": SCHEMA, "since": since, "until": now}, indent=2)
+    lines = ",".join(f"\n    {json.dumps(one)}" for one in chronicle.documents(readings))
+    return f'{head.removesuffix("}").rstrip()},\n  "readings": [{lines}\n  ]\n}}'

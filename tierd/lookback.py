@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypedDict
 
 from tierd import chronicle, history, picture
 from tierd.chronicle import Numbered
 from tierd.plots import Ink
-from tierd.render import event_line
+from tierd.render import day, event_line
 from tierd.rundir import EVENTS, HISTORY, FileError, RunDir
 
 SCHEMA = "tierd.events/1"
@@ -15,6 +16,26 @@ SCHEMA = "tierd.events/1"
 # As `tail` does.
 SHOWN = 10
 FOLLOW_EVERY_S = 0.5
+
+
+class EventDocument(TypedDict):
+    """Something that happened. `tierd events --follow --json` writes one of these on each line."""
+
+    number: int
+    """Rises by one with each event, until the store is removed."""
+    at: float
+    """Seconds since the epoch."""
+    event: str
+    """What kind of thing it was: see docs/operations.md."""
+    text: str
+    """What and why, in words."""
+
+
+class EventsDocument(TypedDict):
+    """What happened, oldest first, as `tierd events --json` tells it."""
+
+    schema: str
+    events: list[EventDocument]
 
 
 def kept_events(folder: RunDir, since: float | None) -> tuple[Numbered, ...]:
@@ -28,11 +49,12 @@ def kept_events(folder: RunDir, since: float | None) -> tuple[Numbered, ...]:
 def events_text(shown: tuple[Numbered, ...], folder: RunDir) -> str:
     if not shown:
         return f"no events of that time in {folder.state / EVENTS}"
-    return "\n".join(event_line(_fields(one)) for one in shown)
+    return "\n".join(_line(one) for one in shown)
 
 
 def events_json(shown: tuple[Numbered, ...]) -> str:
-    return json.dumps({"schema": SCHEMA, "events": [_fields(one) for one in shown]}, indent=2)
+    document = EventsDocument(schema=SCHEMA, events=[_fields(one) for one in shown])
+    return json.dumps(document, indent=2)
 
 
 def follow(
@@ -52,10 +74,15 @@ def follow(
 
 
 def one_line(one: Numbered, *, as_json: bool) -> str:
-    return json.dumps(_fields(one)) if as_json else event_line(_fields(one))
+    return json.dumps(_fields(one)) if as_json else _line(one)
 
 
-def _fields(one: Numbered) -> dict[str, object]:
+def _line(one: Numbered) -> str:
+    """With the day, as weeks may be kept."""
+    return f"{day(one.event.at)} {event_line(_fields(one))}"
+
+
+def _fields(one: Numbered) -> EventDocument:
     return {
         "number": one.number,
         "at": one.event.at,
@@ -72,7 +99,7 @@ def history_text(folder: RunDir, since: float, now: float, columns: int, ink: In
 
 def history_json(folder: RunDir, since: float, now: float) -> str:
     readings = chronicle.readings(folder, since)
-    return json.dumps(history.as_document(readings, since, now), indent=2)
+    return history.as_json(readings, since, now)
 
 
 def write_svg(folder: RunDir, since: float, now: float, path: Path) -> None:

@@ -9,7 +9,7 @@ from tierd.config import Config
 from tierd.settings import GROUPS, SETTINGS, Setting, in_group
 
 # Every command takes these, so they are told once.
-COMMON = ("--root", "--run-dir", "--state-dir")
+COMMON = ("--root", "--run-dir", "--state-dir", "--no-color")
 
 EXIT_STATUS = (
     ("0", "All is well."),
@@ -31,7 +31,7 @@ FILES = (
     ("/var/lib/tierd", "Totals, the last events, and a day of readings."),
 )
 
-_EXAMPLE = re.compile(r"^  (tierd .*?)  +(\S.*)$")
+_EXAMPLE = re.compile(r"^  ((?:sudo )?tierd .*?)  +(\S.*)$")
 
 
 def command_page(parser: argparse.ArgumentParser) -> str:
@@ -54,10 +54,10 @@ def command_page(parser: argparse.ArgumentParser) -> str:
         *(line for shown, about in _examples(parser) for line in _tagged(shown, about)),
         ".SH COMMANDS",
     ]
-    verbs = _verbs(parser)
-    for name, verb in verbs.items():
+    every = verbs(parser)
+    for name, verb in every.items():
         lines += _command(name, verb)
-    first = next(iter(verbs.values()))
+    first = next(iter(every.values()))
     lines += [".SH OPTIONS OF EVERY COMMAND", *_options(first, common=True)]
     lines += [".SH EXIT STATUS"]
     lines += [line for code, meaning in EXIT_STATUS for line in _tagged(code, meaning)]
@@ -94,7 +94,8 @@ def config_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _verbs(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def verbs(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of each verb."""
     found = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return dict(found.choices)
 
@@ -108,14 +109,16 @@ def _examples(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 def _command(name: str, verb: argparse.ArgumentParser) -> Iterator[str]:
     yield f".SS {_escaped(_synopsis(name, verb))}"
-    about = verb.description or ""
+    about = (verb.description or "").partition("\n")[0]
     yield from _paragraph(about[:1].upper() + about[1:] + ".")
     yield from _options(verb, common=False)
+    for shown, does in _examples(verb):
+        yield from (".PP", f"Example: \\fB{_escaped(shown)}\\fR: {_escaped(does)}.")
 
 
 def _synopsis(name: str, verb: argparse.ArgumentParser) -> str:
     words = [name]
-    for action in _actions(verb, common=False):
+    for action in actions(verb, common=False):
         shown = action.option_strings[-1] if action.option_strings else ""
         metavar = _metavar(action)
         word = " ".join(filter(None, (shown, metavar)))
@@ -124,12 +127,13 @@ def _synopsis(name: str, verb: argparse.ArgumentParser) -> str:
 
 
 def _options(verb: argparse.ArgumentParser, *, common: bool) -> Iterator[str]:
-    for action in _actions(verb, common=common):
+    for action in actions(verb, common=common):
         shown = ", ".join(action.option_strings)
         yield from _tagged(" ".join(filter(None, (shown, _metavar(action)))), action.help or "")
 
 
-def _actions(verb: argparse.ArgumentParser, *, common: bool) -> Iterator[argparse.Action]:
+def actions(verb: argparse.ArgumentParser, *, common: bool) -> Iterator[argparse.Action]:
+    """What a verb takes: what every other takes too, or what is its own."""
     for action in verb._actions:
         if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:
             continue

@@ -81,6 +81,10 @@ class Owner(StrEnum):
     damon_module = "damon_module"
     foreign_kdamond = "foreign_kdamond"
     numa_balancing = "numa_balancing"
+    # The programs of `tierd.processes.PLACERS`.
+    numad = "numad"
+    memtierd = "memtierd"
+    damo = "damo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Rival:
     text: str
 
 
-def rivals(found: Neighbours, *, ours_run: bool) -> tuple[Rival, ...]:
+def rivals(found: Neighbours, programs: tuple[str, ...], *, ours_run: bool) -> tuple[Rival, ...]:
     """Who is in the way, of those that are there. While ours run, all kdamonds are ours."""
     told = [Rival(Owner.damon_module, f"{module.name} holds DAMON") for module in found.holders]
     if found.numa_balancing is not None and found.numa_balancing & NUMA_BALANCING_TIERING:
@@ -100,6 +104,7 @@ def rivals(found: Neighbours, *, ours_run: bool) -> tuple[Rival, ...]:
     if not ours_run and found.kdamonds:
         text = f"{len(found.kdamonds)} kdamonds that are not tierd's"
         told.append(Rival(Owner.foreign_kdamond, text))
+    told += [Rival(Owner(name), f"{name} runs, and places memory too") for name in programs]
     return tuple(told)
 
 

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tierd.sensed import cold_used_bytes, hot_used_bytes
+from tierd.snapshot import NodeStatus, Snapshot
 from tierd.units import format_size
-
-if TYPE_CHECKING:
-    # `status` uses this module, and should not take the time to load that one.
-    from tierd.snapshot import NodeStatus, Snapshot
 
 # Sampling is noisy: the answer is the mean of the last so many looks.
 LOOKS = 10
@@ -26,18 +23,7 @@ class Outlook:
     demote_bytes: int
 
 
-def cold_used_bytes(size_bytes: int, free_bytes: int, cold_bytes: int) -> int:
-    """How much of what nobody accesses is data: the sensor counts free memory as well, and what
-    the kernel keeps for itself."""
-    return min(size_bytes - free_bytes, max(0, cold_bytes - free_bytes))
-
-
-def hot_used_bytes(size_bytes: int, free_bytes: int, hot_bytes: int) -> int:
-    """How much of what is sensed as hot can be: a region counts whole, free memory in it too."""
-    return min(size_bytes - free_bytes, hot_bytes)
-
-
-def outlook(looks: "Iterable[Snapshot]") -> Outlook | None:
+def outlook(looks: Iterable[Snapshot]) -> Outlook | None:
     """The mean of what was sensed; None if nothing was."""
     sensed = [look for look in looks if any(_senses(node) for node in look.nodes)]
     if not sensed:
@@ -54,11 +40,11 @@ def outlook(looks: "Iterable[Snapshot]") -> Outlook | None:
     )
 
 
-def _senses(node: "NodeStatus") -> bool:
+def _senses(node: NodeStatus) -> bool:
     return node.hot_bytes is not None or node.cold_bytes is not None
 
 
-def _of(look: "Snapshot") -> Outlook:
+def _of(look: Snapshot) -> Outlook:
     nodes = {node.numa_node: node for node in look.nodes}
     hot = {
         n: hot_used_bytes(node.size_bytes, node.free_bytes, node.hot_bytes)

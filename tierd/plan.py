@@ -73,7 +73,11 @@ class Sense(StrEnum):
     all = "all"
     """Everything: a clock, since each window adds the size of the whole node."""
     hot = "hot"
+    """What promotion would take."""
+    heat = "heat"
+    """The part of that which is accessed more often than a bound."""
     cold = "cold"
+    """What demotion would take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Sensor:
     node: int
     kdamond: int
     scheme: int
+    weight: float = 0.0
+    """What each byte of it adds to the heat of the node, in bytes that are always accessed."""
 
 
 @dataclass(frozen=True, slots=True)

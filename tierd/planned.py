@@ -1,26 +1,15 @@
 """What `tierd plan` shows: the intent in words, as a document, and for damo."""
 
 import textwrap
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from tierd import daemon, discovery, observe
-from tierd.config import Config, Mode
-from tierd.plan import Plan
-from tierd.sysfs import Sysfs
+from tierd.config import Mode
+from tierd.damon import Writes
+from tierd.plan import Item, KdamondItem, Knob, Plan, TunerChoice
 from tierd.units import format_rate
 
 SCHEMA = "tierd.plan/1"
-
-
-def make(sysfs: Sysfs, config: Config, *, observe_only: bool = False) -> Plan:
-    """The plan that the daemon would make here and now."""
-    if observe_only:
-        config = replace(config, mode=Mode.observe)
-    topology = discovery.discover(sysfs, config.tiers)
-    capabilities = observe.probe(sysfs)
-    observe.require_migration(capabilities)
-    return daemon.make_plan(sysfs, topology, capabilities, config)
 
 
 def as_text(plan: Plan, columns: int) -> str:
@@ -90,16 +79,36 @@ def _wrapped(text: str, columns: int) -> list[str]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What tierd would do, as `tierd plan --json` tells it."""
+
+    schema: str
+    mode: Mode
+    tuner: TunerChoice
+    watches: tuple[KdamondItem, ...]
+    items: tuple[Item, ...]
+    knobs: tuple[Knob, ...]
+    degraded: tuple[str, ...]
+    """What this kernel cannot do of it, each with the reason."""
+    fingerprint: str
+    """Equal for plans that leave the kernel alike."""
+    writes: Writes
+    """Every write to the kernel, in order."""
+
+
 def as_document(plan: Plan) -> dict[str, Any]:
     """`tierd plan --json`."""
-    return {
-        "schema": SCHEMA,
-        "mode": plan.mode,
-        "tuner": asdict(plan.tuner),
-        "watches": [asdict(watch) for watch in plan.watches],
-        "items": [asdict(item) for item in plan.items],
-        "knobs": [asdict(knob) for knob in plan.knobs],
-        "degraded": list(plan.degraded),
-        "fingerprint": plan.fingerprint,
-        "writes": [asdict(write) for write in plan.writes],
-    }
+    return asdict(
+        Document(
+            SCHEMA,
+            plan.mode,
+            plan.tuner,
+            plan.watches,
+            plan.items,
+            plan.knobs,
+            plan.degraded,
+            plan.fingerprint,
+            plan.writes,
+        )
+    )

@@ -42,13 +42,13 @@ from tierd.plan import (
     Knob,
     Loop,
     Plan,
-    Sense,
     Sensor,
     TunerChoice,
 )
 from tierd.ranges import merge
 from tierd.safety import check
 from tierd.scope import Scope, scope
+from tierd.sensors import Sensed, sensors
 from tierd.topology import Node, Topology
 from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate, format_size
 
@@ -58,7 +58,9 @@ from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate,
 UPDATE_US = 60_000_000
 INTERVALS_GOAL_AGGRS = 3
 
-# The demand tuner's window: a quota at most doubles in each, and from rest to a rate it takes ten.
+# The demand tuner's window: a quota at most doubles in each, and from rest to a rate it takes
+# twelve. It is as long as the shortest aggregation: two windows in one go by the same
+# counts, and half as long moved a quarter more than was hot on 7.2, for a fifth less time.
 DEMAND_WINDOW_US = 100_000
 
 # How long the demand tuner lets DAMON go without a look: what becomes hot is then seen within an
@@ -72,24 +74,23 @@ DEMAND_SAMPLE_US_MAX = 20_000
 DEMAND_HOT_AGE = 0
 DEMAND_COLD_AGE = 3
 
-# Where no look at each page stands behind it, a region must have been seen idle for longer: 200
-# looks, of which one hits if half a percent of its pages is in use, or more at fixed intervals,
-# where an aggregation takes no longer than that.
-DEMAND_COLD_AGE_UNFILTERED = 10
-DEMAND_COLD_AGE_FIXED = 20
-
 # How much more than the rate a window may take at most. A window lasts for a number of samples,
-# and a kdamond that works is late for each: twice as late on emulated processors. Where a kernel
-# charges what it could not move, the quota is of tries, and half of them fail. tierd keeps to the
-# rate by what it sees moved; this is what holds if it is gone.
-QUOTA_PER_RATE_MAX = 2
-TRIED_PER_RATE_MAX = 4
+# and a kdamond that works is late for each: up to three times as late on emulated processors.
+# Where a kernel charges what it could not move, the quota of demotion is of tries, and half of them
+# fail. tierd keeps to the rate by what it sees moved; this is what holds if it is gone.
+QUOTA_PER_RATE_MAX = 4
+TRIED_PER_RATE_MAX = 8
 
 # DAMON's default bounds, and ten times these where a region would else be hundreds of megabytes
 # (what HMSDK settled on for large nodes).
 NR_REGIONS = Span(10, 1_000)
 NR_REGIONS_LARGE = Span(100, 10_000)
 LARGE_NODE_BYTES = 256 << 30
+
+# The demand tuner takes a region's hits for heat, and moves all of it that was ever accessed since
+# it was filled: with regions of a tenth of a node, a third more than was hot (7.2). It looks more
+# often for it, at a page per region and sample.
+DEMAND_NR_REGIONS = Span(50, 1_000)
 
 # A page that cannot be moved costs 4 bytes of quota: free and pinned memory looks coldest, and
 # charged in full it uses up what was meant for pages that can move.
@@ -165,18 +166,21 @@ def plan(
         )
     items: list[Item] = []
     kdamonds: list[Kdamond] = []
-    sensors: list[Sensor] = []
+    sensing: list[Sensor] = []
     for index, targets in enumerate(pairs):
-        senses = _senses(sources, targets)
+        sensed = _senses(sources, targets)
         # First, so that they see regions before a scheme that moves pages resets their age.
         schemes = (
-            *(_sensing(sources, sense) for sense in senses),
+            *(_sensing(sources, sense.pattern) for sense in sensed),
             *(_scheme(sources, target) for target in targets),
         )
-        sensors += (Sensor(s, targets[0].source.id, index, i) for i, s in enumerate(senses))
+        sensing += (
+            Sensor(one.sense, targets[0].source.id, index, i, one.weight)
+            for i, one in enumerate(sensed)
+        )
         items += (
             _item(sources, target, index, i, schemes[i])
-            for i, target in enumerate(targets, len(senses))
+            for i, target in enumerate(targets, len(sensed))
         )
         kdamonds.append(_kdamond(sources, targets[0].source, schemes))
     nodes = frozenset(node.id for node in topology.nodes)
@@ -192,7 +196,7 @@ def plan(
             for index, targets in enumerate(pairs)
         ),
         items=tuple(items),
-        sensors=tuple(sensors),
+        sensors=tuple(sensing),
         knobs=tuple(_knobs(config)),
         writes=writes(kdamonds, capabilities),
         nodes=tuple(sorted({n for item in items for n in (item.source_node, item.target_node)})),
@@ -254,7 +258,8 @@ def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdam
             f"node {node.id}: its physical addresses are not known",
             "tierd reads them from /sys/devices/system/memory and, as root, /proc/iomem",
         )
-    by_size = NR_REGIONS if node.size_bytes <= LARGE_NODE_BYTES else NR_REGIONS_LARGE
+    small = DEMAND_NR_REGIONS if sources.tuner.loop is Loop.demand else NR_REGIONS
+    by_size = small if node.size_bytes <= LARGE_NODE_BYTES else NR_REGIONS_LARGE
     configured = sources.config.regions
     span = by_size if configured is None else Span(*configured)
     context = Context(
@@ -270,27 +275,27 @@ def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdam
     return Kdamond(context, refresh_ms=sources.config.tick_ms if each else 0)
 
 
-def _senses(sources: _Sources, targets: tuple[_Target, ...]) -> tuple[Sense, ...]:
-    """What is sensed on a node: hot memory that could go up, cold memory that could go down."""
+def _senses(sources: _Sources, targets: tuple[_Target, ...]) -> tuple[Sensed, ...]:
+    """What is sensed on a node: its heat, and cold memory if it could go down."""
     if sources.tuner.loop is not Loop.demand:
         return ()
-    directions = {way.direction for way in targets}
-    by_direction = ((Direction.promote, Sense.hot), (Direction.demote, Sense.cold))
-    return (Sense.all, *(sense for direction, sense in by_direction if direction in directions))
+    goes_down = any(way.direction is Direction.demote for way in targets)
+    return tuple(
+        sensors(
+            _pattern(sources, Direction.promote),
+            _pattern(sources, Direction.demote) if goes_down else None,
+            sources.intervals.samples,
+        )
+    )
 
 
-def _sensing(sources: _Sources, sense: Sense) -> Scheme:
+def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
     """A scheme that only counts: of action `stat`, and therefore without a quota."""
-    patterns = {
-        Sense.all: AccessPattern(Span(0, ULONG_MAX), Span(0, UINT_MAX), Span(0, UINT_MAX)),
-        Sense.hot: _pattern(sources, Direction.promote),
-        Sense.cold: _pattern(sources, Direction.demote),
-    }
     return Scheme(
         action=Action.stat,
         # It moves nothing, but a number that is no node's is not given to any kernel.
         target_nid=sources.topology.nodes[0].id,
-        pattern=patterns[sense],
+        pattern=pattern,
         apply_interval_us=sources.window_us,
         quota=Quota(bytes_max=0),
     )
@@ -303,18 +308,12 @@ def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
         least = max(1, -(-intervals.samples * config.hot_accesses_min_bp // BP_MAX))
         accesses, age_ms, age = Span(least, UINT_MAX), config.hot_age_ms_min, DEMAND_HOT_AGE
     else:
-        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, _cold_age(sources)
+        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, DEMAND_COLD_AGE
     if sources.tuner.loop is not Loop.demand:
         age = 0
     if age_ms:
         age = -(-age_ms * 1000 // intervals.aggr_us)
     return AccessPattern(Span(PAGE_BYTES, ULONG_MAX), accesses, Span(age, UINT_MAX))
-
-
-def _cold_age(sources: _Sources) -> int:
-    if _asks_age(sources, Direction.demote):
-        return DEMAND_COLD_AGE
-    return DEMAND_COLD_AGE_UNFILTERED if sources.intervals.goal else DEMAND_COLD_AGE_FIXED
 
 
 def _scheme(sources: _Sources, way: _Target) -> Scheme:
@@ -344,7 +343,8 @@ def _quota_bytes(sources: _Sources, way: _Target) -> int:
     per_window = int(_rate(sources, way) * sources.window_us) // 10**6
     if sources.tuner.loop is Loop.demand:
         charged = not sources.capabilities.has(Feature.fail_charge)
-        per_window *= TRIED_PER_RATE_MAX if charged else QUOTA_PER_RATE_MAX
+        tries = charged and way.direction is Direction.demote
+        per_window *= TRIED_PER_RATE_MAX if tries else QUOTA_PER_RATE_MAX
     # Never 0, which the kernel takes for no limit.
     return max(1, per_window)
 
@@ -364,14 +364,11 @@ def _asks_age(sources: _Sources, direction: Direction) -> bool:
     """Whether each page is looked at once more.
 
     A page that nobody has looked at since it was filled still bears the mark of that, and fails
-    once. Where failures are charged, the first round over a node of cold memory would use up a
-    quota for as long as it takes to move all of it; DEMAND_COLD_AGE stands in there.
+    once: a first round over a node of cold memory would be in vain, and where failures are charged
+    use up a quota for as long as it takes to move all of it. DEMAND_COLD_AGE alone stands in for
+    demotion by demand.
     """
-    return (
-        direction is Direction.promote
-        or sources.tuner.loop is not Loop.demand
-        or sources.capabilities.has(Feature.fail_charge)
-    )
+    return direction is Direction.promote or sources.tuner.loop is not Loop.demand
 
 
 def _young(direction: Direction) -> Filter:

@@ -1,9 +1,10 @@
 """Programs that matter to tiering: those that place memory themselves, and those bound to nodes.
 
-Only reads, and spends a bounded time: numa_maps walks a program's page tables, so it is read for
-few programs, and not for huge ones.
+The daemon asks for the names of the first, doctor for all. Only reads, and spends a bounded time:
+numa_maps walks a program's page tables, so it is read for few programs, and not for huge ones.
 """
 
+import errno
 import re
 from dataclasses import dataclass
 
@@ -25,6 +26,10 @@ _PAGES = re.compile(r" N\d+=(\d+)")
 _PAGE_KB = re.compile(r" kernelpagesize_kB=(\d+)")
 
 
+# A process may end between the look at /proc and the look at it.
+_GONE = (errno.ENOENT, errno.ESRCH)
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """A program with memory of its own."""
@@ -36,6 +41,22 @@ class Process:
     """The nodes that its cpuset lets it use."""
     bound_bytes: int | None = None
     """What it bound to nodes by mempolicy; None where that was not looked at, or is hidden."""
+
+
+def placers(sysfs: Sysfs) -> tuple[str, ...]:
+    """Which of PLACERS run. One short read for each process of the machine: not for every tick."""
+    running = {_name(sysfs, name) for name in sysfs.listdir("proc") if name.isdigit()}
+    return tuple(name for name in PLACERS if name in running)
+
+
+def _name(sysfs: Sysfs, pid: str) -> str | None:
+    """What the kernel calls it; None for one that has ended meanwhile."""
+    try:
+        return sysfs.read(f"proc/{pid}/comm")
+    except SysfsError as error:
+        if error.errno not in _GONE:
+            raise
+        return None
 
 
 def processes(sysfs: Sysfs) -> tuple[Process, ...]:

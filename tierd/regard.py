@@ -13,11 +13,11 @@ from tierd.config import Mode
 from tierd.counters import Statistics
 from tierd.cputime import CpuTotal
 from tierd.damon import Command
-from tierd.demand import Limits
 from tierd.observe import Feature
 from tierd.outside import Outside
 from tierd.plan import Loop
-from tierd.reading import limits
+from tierd.reading import Limits
+from tierd.readout import limits
 from tierd.running import Running
 from tierd.sample import Sample, sample
 from tierd.supervise import Refresh
@@ -29,6 +29,14 @@ def look(outside: Outside, running: Running, applied: Applied) -> Running:
     return _account(outside, running, applied, _sample(outside, running, applied))
 
 
+def begin(outside: Outside, running: Running, applied: Applied) -> Running:
+    """Before the first sample."""
+    if running.config.mode is Mode.observe:
+        return running
+    known = limits_of(running, applied)
+    return replace(running, tuning=tuning.begin(outside.sysfs, outside.clock, applied, known))
+
+
 def tune(outside: Outside, running: Running, applied: Applied) -> Running:
     """Have the tuner look at the sample; where schemes only count, it only says what it sees."""
     if running.sample is None:
@@ -36,7 +44,8 @@ def tune(outside: Outside, running: Running, applied: Applied) -> Running:
     known, now = limits_of(running, applied), running.sample
     if running.config.mode is Mode.observe:
         return replace(running, tuning=tuning.watch(applied, running.tuning, known, now))
-    tuned = tuning.follow(outside.sysfs, outside.clock, applied, running.tuning, known, now)
+    cost_s = running.refresh.cost_s
+    tuned = tuning.follow(outside.sysfs, outside.clock, applied, running.tuning, known, now, cost_s)
     return replace(running, tuning=tuned)
 
 
@@ -89,7 +98,10 @@ def _sample(outside: Outside, running: Running, applied: Applied) -> Sample:
     return sample(
         outside.sysfs,
         running.topology,
-        (watch.index for watch in applied.plan.watches),
+        {
+            watch.index: [s.scheme for s in applied.plan.sensors if s.kdamond == watch.index]
+            for watch in applied.plan.watches
+        },
         outside.clock.monotonic(),
         running.watermarks,
     )

@@ -1,14 +1,17 @@
 """Text for people, made from the documents that programs get: same facts, drawn."""
 
+import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tierd.units import format_ids, format_size
 
 if TYPE_CHECKING:
     # `status` draws with this module, and should not take the time to load that one.
     from tierd.topology import EmptyNode, Node, Performance, Topology
+
+
+TIERS_SCHEMA = "tierd.tiers/1"
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -75,10 +78,65 @@ def _empty_line(node: "EmptyNode") -> str:
     return f"no memory: node {node.id} ({why})"
 
 
-def tiers_document(topology: "Topology") -> dict[str, Any]:
+class RangeDocument(TypedDict):
+    """A stretch of physical addresses; `end` is the first that is not in it."""
+
+    start: int
+    end: int
+
+
+class NodeDocument(TypedDict):
+    """A node with memory."""
+
+    id: int
+    size_bytes: int
+    cpus: list[int]
+    ranges: list[RangeDocument]
+    distances: dict[str, int]
+    """By the id of the other node, as the firmware tells it; its own is 10."""
+    read_latency_ns: int | None
+    """As the firmware's HMAT says; null where it says nothing."""
+    write_latency_ns: int | None
+    read_bandwidth_mbps: int | None
+    write_bandwidth_mbps: int | None
+    demotion_targets: list[int]
+    promotion_targets: list[int]
+    tier_from: str
+    """How the node got its tier, in words."""
+
+
+class TierDocument(TypedDict):
+    """Nodes of like speed."""
+
+    name: str
+    rank: int
+    """0 is the fastest."""
+    nodes: list[NodeDocument]
+
+
+class EmptyNodeDocument(TypedDict):
+    """A node without memory now."""
+
+    id: int
+    cpus: list[int]
+    offline_bytes: int
+
+
+class TiersDocument(TypedDict):
+    """The topology, as `tierd tiers --json` tells it."""
+
+    schema: str
+    page_bytes: int
+    tiers: list[TierDocument]
+    """Fastest first."""
+    unmanaged_nodes: list[NodeDocument]
+    empty_nodes: list[EmptyNodeDocument]
+
+
+def tiers_document(topology: "Topology") -> TiersDocument:
     """`tierd tiers --json`."""
     return {
-        "schema": "tierd.tiers/1",
+        "schema": TIERS_SCHEMA,
         "page_bytes": topology.page_bytes,
         "tiers": [
             {
@@ -100,7 +158,7 @@ def tiers_document(topology: "Topology") -> dict[str, Any]:
     }
 
 
-def _node_document(topology: "Topology", node: "Node") -> dict[str, Any]:
+def _node_document(topology: "Topology", node: "Node") -> NodeDocument:
     performance = node.performance
     return {
         "id": node.id,
@@ -120,5 +178,16 @@ def _node_document(topology: "Topology", node: "Node") -> dict[str, Any]:
 
 def event_line(event: Mapping[str, Any]) -> str:
     """When, what and why."""
-    moment = datetime.fromtimestamp(event["at"], UTC).strftime("%H:%M:%SZ")
-    return f"{moment} {event['event']}" + (f": {event['text']}" if event["text"] else "")
+    return f"{moment(event['at'])} {event['event']}" + (
+        f": {event['text']}" if event["text"] else ""
+    )
+
+
+def day(at: float) -> str:
+    """The day of a time: `2026-11-21`."""
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
+
+
+def moment(at: float) -> str:
+    """A time of day, the same for everybody: `18:04:05Z`."""
+    return time.strftime("%H:%M:%SZ", time.gmtime(at))

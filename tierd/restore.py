@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from tierd import rundir
 from tierd.attempts import Attempts
 from tierd.clock import Clock
 from tierd.damon import Command, Write, Writes, state_path
@@ -19,7 +20,8 @@ from tierd.kernel import NR_KDAMONDS, Kernel, same
 from tierd.neighbours import kdamonds
 from tierd.observe import KDAMONDS
 from tierd.ownership import Standing, describe_all, standing
-from tierd.saved import SavedKnob, SavedState
+from tierd.rundir import RunDir
+from tierd.saved import SavedKnob, SavedState, from_text
 from tierd.sysfs import Sysfs, optional
 
 # A failure that passes is gone at the second try; one that stays is worth no third.
@@ -33,6 +35,12 @@ class UndoFailed(TierdError):
     def __init__(self, message: str, paths: tuple[str, ...]) -> None:
         super().__init__(message, "run `tierd restore`, which tries again")
         self.paths = paths
+
+
+def saved_in(folder: RunDir) -> SavedState | None:
+    """What an earlier tierd left to put back, if any."""
+    text = rundir.load(folder.run / rundir.STATE)
+    return None if text is None else from_text(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ cannot be read is an error.
 import errno
 import fcntl
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tierd.errors import Conflict, TierdError
 
@@ -28,9 +28,12 @@ class FileError(TierdError):
     """A file of our own could not be read or written."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunDir:
-    """`run` dies with the boot (socket, lock, what to restore); `state` outlives it (counters)."""
+class RunDir(NamedTuple):
+    """`run` dies with the boot (socket, lock, what to restore); `state` outlives it (counters).
+
+    A tuple, as every command has one: the module of dataclasses takes longer to load than all else
+    that `status` needs of tierd.
+    """
 
     run: Path
     state: Path

@@ -47,6 +47,8 @@ class Running:
     paused: bool = False
     trouble: str = ""
     counters: Counters = field(default_factory=Counters)
+    cpu_before_s: Mapping[int, float] = field(default_factory=dict)
+    """By node, what its kdamonds had used by our first look: some of it while no tierd ran."""
     watermarks: tuple[Watermarks, ...] = ()
     before: Sample | None = None
     sample: Sample | None = None
@@ -210,6 +212,7 @@ def _kdamonds(running: Running) -> tuple[KdamondStatus, ...]:
                 pid=pid,
                 restarts_total=running.restarts.get(watch.index, 0),
                 cpu_seconds_total=running.counters.cpu.get(watch.node, CpuTotal()).total_s,
+                cpu_seconds_before=running.cpu_before_s.get(watch.node, 0.0),
             )
         )
     return tuple(found)

@@ -5,8 +5,8 @@ and so the caller's to give. Whole or nothing: a file that cannot be read spoils
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from tierd.discovery import NODES
 from tierd.errors import TierdError
@@ -84,6 +84,8 @@ class KdamondSample:
     state: str
     pid: int
     schemes: tuple[SchemeSample, ...]
+    sensed: Mapping[int, int] = field(default_factory=dict)
+    """The sz_tried of schemes that only count, by their index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +118,11 @@ class Sample:
 def sample(
     sysfs: Sysfs,
     topology: Topology,
-    kdamonds: Iterable[int],
+    kdamonds: Mapping[int, Iterable[int]],
     now: float,
     known: tuple[Watermarks, ...] | None = None,
 ) -> Sample:
-    """The machine at `now`, and the kdamonds of these indices.
+    """The machine at `now`, and kdamonds: each by its index, with the schemes that only count.
 
     Watermarks change with hotplug and sysctls only, and /proc/zoneinfo is the longest file here:
     a caller that samples often passes those it knows.
@@ -130,7 +132,9 @@ def sample(
         monotonic_s=now,
         nodes=tuple(_node(sysfs, node.id) for node in topology.nodes),
         watermarks=watermarks(sysfs, topology) if known is None else known,
-        kdamonds=tuple(_kdamond(sysfs, index) for index in kdamonds),
+        kdamonds=tuple(
+            _kdamond(sysfs, index, frozenset(sensors)) for index, sensors in kdamonds.items()
+        ),
         pressure=_pressure(sysfs),
         pgmigrate_success=_counter(counters, "pgmigrate_success"),
         pgmigrate_fail=_counter(counters, "pgmigrate_fail"),
@@ -180,7 +184,7 @@ def _node(sysfs: Sysfs, node: int) -> NodeSample:
     )
 
 
-def _kdamond(sysfs: Sysfs, index: int) -> KdamondSample:
+def _kdamond(sysfs: Sysfs, index: int, sensors: frozenset[int]) -> KdamondSample:
     folder = f"{KDAMONDS}/{index}"
     schemes = f"{folder}/contexts/0/schemes"
     count = int(sysfs.reread(f"{schemes}/nr_schemes"))
@@ -188,7 +192,18 @@ def _kdamond(sysfs: Sysfs, index: int) -> KdamondSample:
         index=index,
         state=sysfs.reread(f"{folder}/state"),
         pid=int(sysfs.reread(f"{folder}/pid")),
-        schemes=tuple(_scheme(sysfs, f"{schemes}/{scheme}", scheme) for scheme in range(count)),
+        schemes=tuple(
+            _scheme(sysfs, f"{schemes}/{scheme}", scheme)
+            for scheme in range(count)
+            if scheme not in sensors
+        ),
+        # Of what only counts a single file is read: there are several to a node, and each tick
+        # reads them all.
+        sensed={
+            scheme: int(sysfs.reread(f"{schemes}/{scheme}/stats/sz_tried"))
+            for scheme in sorted(sensors)
+            if scheme < count
+        },
     )
 
 

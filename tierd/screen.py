@@ -7,6 +7,7 @@ from tierd.plots import Ink, sparkline
 from tierd.render import event_line
 from tierd.statusview import (
     LEGEND,
+    WIDE,
     Status,
     cold_above,
     hot_below,
@@ -21,6 +22,8 @@ from tierd.units import format_rate, format_size
 # As many as the widest terminal shows.
 KEPT = 200
 LABEL_COLUMNS = 24
+# What a line of the trend reaches up to, where there is room to say it.
+MOST_COLUMNS = 16
 KEYS = "q quit   space hold   + faster   - slower"
 
 
@@ -115,10 +118,12 @@ def _trend(
     """A label with the value now, and how it went; nothing where it is not known."""
     if not values or values[-1] is None:
         return []
-    drawn = values[-(columns - LABEL_COLUMNS) :]
+    room = columns - LABEL_COLUMNS - (MOST_COLUMNS if columns >= WIDE else 0)
+    drawn = values[-room:]
     most = max((value for value in drawn if value is not None), default=0.0)
     label = f"  {name:<10} {shown(values[-1])}"
-    return [f"{label:<{LABEL_COLUMNS}}{sparkline(drawn, most, ink)}"]
+    line = f"{label:<{LABEL_COLUMNS}}{sparkline(drawn, most, ink):<{room}}"
+    return [f"{line} most {shown(most)}" if columns >= WIDE else line.rstrip()]
 
 
 def _size(value: float) -> str:

@@ -5,7 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,6 +32,7 @@ from tierd.errors import ExitCode, TierdError
 from tierd.inbox import Event, Inbox, SystemInbox
 from tierd.outside import Outside
 from tierd.plan import Direction, Plan
+from tierd.restore import saved_in
 from tierd.rundir import RunDir
 from tierd.running import Identity, Running, moved_bytes
 from tierd.saved import SavedState
@@ -128,7 +129,7 @@ class FileStore:
         rundir.save(self.folder.run / rundir.STATE, saved.to_text(state))
 
     def saved(self) -> SavedState | None:
-        return load_saved(self.folder)
+        return saved_in(self.folder)
 
     def forget(self) -> None:
         rundir.remove(self.folder.run / rundir.STATE)
@@ -163,11 +164,8 @@ class FileStore:
         return found or Tally()
 
 
-def load_saved(folder: RunDir) -> SavedState | None:
-    """What an earlier tierd left to restore, if any."""
-    text = rundir.load(folder.run / rundir.STATE)
-    return None if text is None else saved.from_text(text)
-
+# What the API shows.
+DOCUMENTS = ("/v1/status", "/v1/plan", "/v1/recent")
 
 # A minute of looks, unless a tick is longer: what `tierd why` tells of.
 RECENT = 60
@@ -180,12 +178,24 @@ class Published:
     snapshot: Snapshot | None = None
     plan: Plan | None = None
     recent: tuple[Snapshot, ...] = ()
+    texts: dict[str, str] = field(default_factory=dict)
+    """What was asked for since the newest came: however many ask, each is made once."""
 
     def add(self, snapshot: Snapshot, plan: Plan | None) -> None:
         self.snapshot, self.plan = snapshot, plan
         self.recent = (*self.recent, snapshot)[-RECENT:]
+        # Last: what is made of the old ones meanwhile goes into the old texts.
+        self.texts = {}
 
     def text_at(self, path: str) -> str | None:
+        texts = self.texts
+        if path not in DOCUMENTS:
+            return None
+        if path not in texts:
+            texts[path] = self._made(path)
+        return texts[path]
+
+    def _made(self, path: str) -> str:
         if path == "/v1/status":
             if self.snapshot is None:
                 return json.dumps({"schema": SCHEMA, "state": State.starting})
@@ -194,9 +204,7 @@ class Published:
             if self.plan is None:
                 return json.dumps({"schema": planned.SCHEMA, "writes": []})
             return json.dumps(planned.as_document(self.plan))
-        if path == "/v1/recent":
-            return json.dumps({"schema": RECENT_SCHEMA, "looks": list(map(look, self.recent))})
-        return None
+        return json.dumps({"schema": RECENT_SCHEMA, "looks": list(map(look, self.recent))})
 
 
 @dataclass(slots=True)
@@ -208,10 +216,14 @@ class LiveLine:
     promoted: int = 0
     demoted: int = 0
     began_at: float | None = None
+    before: tuple[int, int] | None = None
 
     def show(self, snapshot: Snapshot, running: Running) -> None:
-        promoted = moved_bytes(running, Direction.promote)
-        demoted = moved_bytes(running, Direction.demote)
+        up, down = (moved_bytes(running, way) for way in (Direction.promote, Direction.demote))
+        if self.before is None:
+            # What an earlier daemon moved is in the totals too; here it would be a riddle.
+            self.before = up, down
+        promoted, demoted = up - self.before[0], down - self.before[1]
         free = ", ".join(
             f"node{node.numa_node} {format_percent(node.free_bytes * 10_000 / node.size_bytes)}"
             for node in snapshot.nodes

@@ -12,6 +12,12 @@ FILES = {
     "dashboard": "monitoring/dashboard.json",
     "recording-rules": "monitoring/recording.yaml",
     "schema": "schema/tierd.schema.json",
+    "schema-doctor": "schema/doctor.schema.json",
+    "schema-events": "schema/events.schema.json",
+    "schema-history": "schema/history.schema.json",
+    "schema-plan": "schema/plan.schema.json",
+    "schema-status": "schema/status.schema.json",
+    "schema-tiers": "schema/tiers.schema.json",
     "scrape-config": "monitoring/scrape.yaml",
     "unit": "systemd/tierd.service",
 }

@@ -76,6 +76,9 @@ class KdamondStatus:
     pid: int
     restarts_total: int
     cpu_seconds_total: float
+    """Since the counters began, which survive the daemon."""
+    cpu_seconds_before: float = 0.0
+    """How much of that was before this daemon's first look."""
 
 
 @dataclass(frozen=True, slots=True)

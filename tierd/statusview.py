@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from tierd.outlook import cold_used_bytes, hot_used_bytes
 from tierd.render import event_line, table
+from tierd.sensed import cold_used_bytes, hot_used_bytes
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 
 Status = Mapping[str, Any]
@@ -32,6 +32,9 @@ NEXT = {
 BAR_CELLS_MIN, BAR_CELLS_MAX = 10, 60
 USED, COLD, HOT, FREE, GOAL = "#", "-", "+", ".", "|"
 LEGEND = f"{USED} used   {COLD} cold   {HOT} hot   {FREE} free   {GOAL} headroom"
+
+# DAMON moves whole pages, so that less than one is nothing; some are larger, and none smaller.
+PAGE_BYTES = 4096
 
 # Narrower than this, tables and bars leave out what can be looked up elsewhere.
 WIDE = 76
@@ -161,7 +164,9 @@ def rate(status: Status, action: str) -> float:
 def cpu_share(status: Status) -> float:
     """What the kdamonds have used of a CPU since the daemon started."""
     seconds = status["at"] - status["started_at"]
-    used = sum(one["cpu_seconds_total"] for one in status["kdamonds"])
+    used = sum(
+        one["cpu_seconds_total"] - one.get("cpu_seconds_before", 0.0) for one in status["kdamonds"]
+    )
     return float(used / seconds) if seconds > 0 else 0.0
 
 
@@ -240,13 +245,17 @@ _HEADS: tuple[str, ...] = ("SCHEME", "NOW", "MOVED", "TRIED", "QUOTA/WINDOW", "H
 
 def _row(scheme: Mapping[str, Any]) -> tuple[str, ...]:
     effective = scheme["quota_effective_bytes"]
-    quota = "?" if effective is None else format_size(effective)
+    limit = format_size(scheme["quota_bytes_max"])
+    if effective is None:
+        quota = f"? of {limit}"
+    else:
+        quota = f"{format_size(effective)} of {limit}" if effective >= PAGE_BYTES else "parked"
     return (
         scheme["scheme"],
         format_rate(scheme["applied_bytes_per_s"]),
         format_size(scheme["applied_bytes_total"]),
         format_size(scheme["tried_bytes_total"]),
-        f"{quota} of {format_size(scheme['quota_bytes_max'])}",
+        quota,
         str(scheme["quota_exceeded_total"]),
     )
 

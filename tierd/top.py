@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tierd import plots, screen
+from tierd import plots, screen, terminal
 from tierd.errors import ExitCode, TierdError
 from tierd.screen import View
 from tierd.statusview import Status
@@ -46,20 +46,21 @@ class NoTerminal(TierdError):
     exit_code = ExitCode.usage
 
 
-def run(ask: Callable[[], Status]) -> ExitCode:
+def run(ask: Callable[[], Status], *, colour: bool) -> ExitCode:
     """Draw until somebody quits."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise NoTerminal("`tierd top` needs a terminal", "`tierd status` prints the same once")
     ink = plots.ink_for(sys.stdout.encoding)
     view = View()
-    with _terminal() as terminal:
+    with _opened() as opened:
         while True:
             if not view.held:
                 view = look(view, ask)
             # Not $COLUMNS, which stays as it was when the terminal's size changes.
             columns, rows = os.get_terminal_size(sys.stdout.fileno())
-            _draw(screen.frame(view, time.time(), columns, rows, ink))
-            pressed = _key(terminal, view.every_s)
+            frame = "\n".join(screen.frame(view, time.time(), columns, rows, ink))
+            _draw(terminal.painted(frame) if colour else frame)
+            pressed = _key(opened, view.every_s)
             if pressed == QUIT:
                 return ExitCode.ok
             view = key(view, pressed)
@@ -84,10 +85,10 @@ def key(view: View, pressed: str) -> View:
     return replace(view, every_s=EVERY_S[max(0, min(len(EVERY_S) - 1, at))])
 
 
-def _draw(lines: list[str]) -> None:
+def _draw(frame: str) -> None:
     """Over what is there: without clearing first, nothing flickers."""
-    body = "\r\n".join(line + _CLEAR_LINE for line in lines)
-    sys.stdout.write(_HOME + body + _CLEAR_BELOW)
+    body = frame.replace("\n", _CLEAR_LINE + "\r\n")
+    sys.stdout.write(_HOME + body + _CLEAR_LINE + _CLEAR_BELOW)
     sys.stdout.flush()
 
 
@@ -103,7 +104,7 @@ def _key(terminal: _Terminal, seconds: float) -> str:
 
 
 @contextmanager
-def _terminal() -> Iterator[_Terminal]:
+def _opened() -> Iterator[_Terminal]:
     """The second screen, keys as they are pressed, and everything put back."""
     keys = sys.stdin.fileno()
     before = termios.tcgetattr(keys)

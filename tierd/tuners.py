@@ -1,8 +1,9 @@
 """Who steers the quotas on a kernel: what was asked for, or the best that it can run.
 
 `auto` is `demand` wherever there is a `user_input` goal, which is every kernel that can migrate.
-That rests on single trials on a full fast node, where `consist` moved next to nothing; how far it
-is measured, and beside what, docs/benchmarks says.
+On a full fast node, which is where tiering lives, `consist` and the cover letter's command move
+next to nothing, and `demand` is within a few times of the oracle; docs/benchmarks has the figures,
+with how many trials stand behind each.
 """
 
 from tierd.config import Config, Tuner

@@ -7,7 +7,6 @@ was expected and shows examples. Formatting is for people, and rounds to three d
 
 import re
 from collections.abc import Iterable
-from fractions import Fraction
 
 BYTES_PER_UNIT = {
     "b": 1,
@@ -39,8 +38,9 @@ VALUE_MAX = 2**64 - 1
 # keeps a mistyped "0-99999999999" from filling the memory.
 ID_MAX = 65535
 
-_NUMBER_AND_UNIT = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([a-zµ%]*)", re.IGNORECASE)
-_ID_OR_SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+# Compiled where they are used: most commands only format, and should not wait for it.
+_NUMBER_AND_UNIT = r"([0-9]{1,20})(?:\.([0-9]{1,20}))? ?([a-zA-Zµ%]*)"
+_ID_OR_SPAN = r"([0-9]{1,9})(?:-([0-9]{1,9}))?"
 
 
 def parse_size(text: str) -> int:
@@ -82,7 +82,7 @@ def parse_ids(text: str) -> tuple[int, ...]:
     """Node or CPU ids, rising: `0-3,8` as the kernel prints them; an empty list is none."""
     ids: list[int] = []
     for part in text.strip().split(",") if text.strip() else ():
-        match = _ID_OR_SPAN.fullmatch(part.strip())
+        match = re.fullmatch(_ID_OR_SPAN, part.strip())
         if match is None:
             raise ValueError(f"expected ids such as 0-3,8, found {text!r}")
         first = int(match[1])
@@ -139,20 +139,22 @@ def format_duration_us(us: int) -> str:
 
 
 def _quantity(text: str, units: dict[str, int], expected: str, whole: str) -> int:
-    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
+    match = re.fullmatch(_NUMBER_AND_UNIT, text.strip())
     if match is None:
         raise ValueError(f"expected {expected}, found {text!r}")
-    number, unit = Fraction(match[1]), match[2].lower()
+    decimals, unit = match[2] or "", match[3].lower()
+    number = int(match[1] + decimals)
     if not unit and number == 0:
         return 0
     if unit not in units:
         raise ValueError(f"expected {expected}, found {text!r}{_unit_advice(unit, units)}")
-    value = number * units[unit]
-    if value.denominator != 1:
+    scale: int = 10 ** len(decimals)
+    value, part = divmod(number * units[unit], scale)
+    if part:
         raise ValueError(f"expected {expected} that comes to whole {whole}, found {text!r}")
     if value > VALUE_MAX:
         raise ValueError(f"expected {expected} of less than 2^64 {whole}, found {text!r}")
-    return int(value)
+    return value
 
 
 def _unit_advice(unit: str, units: dict[str, int]) -> str:

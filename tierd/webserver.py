@@ -1,10 +1,13 @@
-"""Answers GET requests over TCP from what is known: one thread, however many come at once.
+"""Answers requests over a socket from what is known: one thread, however many come at once.
 
 Rules of this file: no client is waited for, each costs a descriptor and a bounded buffer until
 it is answered or its time is up; when there are too many the one that has waited longest goes;
-nothing that a client sends is kept, logged or believed. It never touches the loop.
+nothing that a client sends is kept, logged or believed. What takes long is done by a thread of its
+own, of which there are few.
 """
 
+import os
+import queue
 import selectors
 import socket
 import ssl
@@ -22,6 +25,9 @@ CLIENT_S_MAX = 5.0
 
 # Two hundred at once are served; beyond it is an attack or a leak of somebody's.
 CLIENTS_MAX = 256
+
+# Commands wait for the loop; who sends more at once is told to come again.
+WAITING_MAX = 4
 
 # A line and the headers of a scraper; Prometheus sends some 300 bytes.
 REQUEST_BYTES_MAX = 8192
@@ -42,6 +48,12 @@ class Page:
 Pages = Callable[[str], Page | None]
 """The page at a path; None if there is none."""
 
+Reply = bytes | Callable[[], bytes]
+"""An answer whole, or what makes one and may take its time."""
+
+Respond = Callable[[bytes, socket.socket], Reply]
+"""What to say to a request's head, and who sent it."""
+
 
 class CannotListen(TierdError):
     """The address cannot be had."""
@@ -56,26 +68,45 @@ def listen(address: str) -> socket.socket:
         return socket.create_server((bare, int(port)), family=family, backlog=CLIENTS_MAX)
     except OSError as error:
         raise CannotListen(
-            f"cannot listen on {address}: {error.strerror or error}",
+            f"cannot listen on {address}: {_why(error)}",
             "choose another metrics.address, or off",
         ) from error
 
 
+def _why(error: OSError) -> str:
+    """The system's own words, to which create_server() adds; a name's are of another kind."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
+
+
+def asked(request: bytes) -> tuple[bytes, str] | None:
+    """The method and the path of a request's head; None if it is none, or not all of it."""
+    head, end, _ = request.partition(HEAD_END)
+    words = head.split(b"\r\n", 1)[0].split(b" ")
+    if not end or len(head) > REQUEST_BYTES_MAX:
+        return None
+    if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+        return None
+    return words[0], words[1].partition(b"?")[0].decode("ascii", "replace")
+
+
 def answer(request: bytes, pages: Pages) -> bytes:
     """The whole answer to a request's head. HTTP/1.1, one request per connection."""
-    words = request.split(b"\r\n", 1)[0].split(b" ")
-    if len(request) > REQUEST_BYTES_MAX or len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-        return _written(Page(b"this is no request\n", status=HTTPStatus.BAD_REQUEST))
-    if words[0] not in (b"GET", b"HEAD"):
-        return _written(Page(b"only GET\n", status=HTTPStatus.METHOD_NOT_ALLOWED))
-    path = words[1].partition(b"?")[0].decode("ascii", "replace")
+    found = asked(request)
+    if found is None:
+        return written(Page(b"this is no request\n", status=HTTPStatus.BAD_REQUEST))
+    method, path = found
+    if method not in (b"GET", b"HEAD"):
+        return written(Page(b"only GET\n", status=HTTPStatus.METHOD_NOT_ALLOWED))
     page = pages(path)
     if page is None:
         page = Page(b"there is / and /metrics\n", status=HTTPStatus.NOT_FOUND)
-    return _written(page, body=words[0] == b"GET")
+    return written(page, body=method == b"GET")
 
 
-def _written(page: Page, *, body: bool = True) -> bytes:
+def written(page: Page, *, body: bool = True) -> bytes:
+    """The page as it goes over the wire."""
     lines = (
         f"HTTP/1.1 {page.status.value} {page.status.phrase}",
         f"Server: tierd/{__version__}",
@@ -99,15 +130,20 @@ class Client:
 
 @dataclass(slots=True)
 class WebServer:
-    """Serves `pages` on a listening socket until `stop()`; `run` is the body of its thread."""
+    """Serves a listening socket until `stop()`; `run` is the body of its thread."""
 
     listener: socket.socket
-    pages: Pages
+    respond: Respond
+    busy: bytes = b""
+    """What those are told who would have to wait behind too many others."""
     tls: Callable[[], ssl.SSLContext] | None = None
     """Asked at each connection, so that renewed certificates count."""
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _clients: dict[int, Client] = field(default_factory=dict)
     """By descriptor, the oldest first, which is also the order of their ends."""
+    _waiting: int = 0
+    """How many threads make an answer; their clients are not among the others meanwhile."""
+    _made: "queue.SimpleQueue[Client]" = field(default_factory=queue.SimpleQueue)
     _stopping: bool = False
     _wake: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
 
@@ -122,9 +158,13 @@ class WebServer:
             for key, _ in self._selector.select(wait_s):
                 if key.fileobj is self.listener:
                     self._accept()
+                elif key.fileobj is self._wake[0]:
+                    self._wake[0].recv(CHUNK_BYTES)
+                    self._take_made()
                 elif key.fd in self._clients:
                     self._go_on(self._clients[key.fd])
             self._drop_late(time.monotonic())
+        self._take_made()
         for client in list(self._clients.values()):
             self._drop(client)
         self._selector.close()
@@ -133,8 +173,9 @@ class WebServer:
 
     def stop(self) -> None:
         """Ask it to end, from any thread."""
-        self._stopping = True
+        # In this order: an answer that could still be told of is still taken.
         self._wake[1].close()
+        self._stopping = True
 
     def _accept(self) -> None:
         try:
@@ -164,7 +205,11 @@ class WebServer:
                 client.sock.do_handshake()
                 client.shaking = False
             if client.answer is None and self._heard_all(client):
-                client.answer = memoryview(answer(bytes(client.heard), self.pages))
+                reply = self._reply(client)
+                if callable(reply):
+                    self._leave_to_thread(client, reply)
+                    return
+                client.answer = memoryview(reply)
             if client.answer is not None:
                 client.answer = client.answer[client.sock.send(client.answer) :]
                 if not client.answer:
@@ -187,6 +232,35 @@ class WebServer:
             client.heard += chunk
         return True
 
+    def _reply(self, client: Client) -> Reply:
+        reply = self.respond(bytes(client.heard), client.sock)
+        return self.busy if callable(reply) and self._waiting >= WAITING_MAX else reply
+
+    def _leave_to_thread(self, client: Client, make: Callable[[], bytes]) -> None:
+        """It comes back with its answer, however long that takes."""
+        del self._clients[client.sock.fileno()]
+        self._selector.unregister(client.sock)
+        self._waiting += 1
+
+        def work() -> None:
+            client.answer = memoryview(make())
+            self._made.put(client)
+            try:
+                self._wake[1].send(b"\0")
+            except OSError:
+                # Nobody is left to be woken.
+                client.sock.close()
+
+        threading.Thread(target=work, name="command", daemon=True).start()
+
+    def _take_made(self) -> None:
+        while not self._made.empty():
+            client = self._made.get()
+            self._waiting -= 1
+            client.until_s = time.monotonic() + CLIENT_S_MAX
+            self._clients[client.sock.fileno()] = client
+            self._selector.register(client.sock, selectors.EVENT_WRITE)
+
     def _drop_oldest(self, clients_max: int) -> None:
         if len(self._clients) > clients_max:
             self._drop(next(iter(self._clients.values())))
@@ -206,7 +280,11 @@ class WebServer:
 def serve(
     listener: socket.socket, pages: Pages, tls: Callable[[], ssl.SSLContext] | None = None
 ) -> WebServer:
-    """Answer in the background until `stop()`."""
-    server = WebServer(listener, pages, tls)
-    threading.Thread(target=server.run, name="metrics", daemon=True).start()
+    """Answer with pages in the background until `stop()`."""
+    return start(WebServer(listener, lambda head, _sock: answer(head, pages), tls=tls), "metrics")
+
+
+def start(server: WebServer, name: str) -> WebServer:
+    """Have it serve, in a thread of that name."""
+    threading.Thread(target=server.run, name=name, daemon=True).start()
     return server

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
 from tierd.errors import ExitCode, TierdError
-from tierd.outlook import cold_used_bytes, hot_used_bytes
-from tierd.statusview import wrapped
+from tierd.render import moment
+from tierd.sensed import cold_used_bytes, hot_used_bytes
+from tierd.statusview import PAGE_BYTES, wrapped
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 
 Look = Mapping[str, Any]
@@ -85,17 +85,30 @@ def _share(part: int, whole: int) -> str:
 
 
 def _scheme(looks: Sequence[Look], now: Mapping[str, Any], columns: int) -> Iterator[str]:
-    up = "up" if now["action"] == "promote" else "down"
-    yield f"{now['scheme']}: {up} from node{now['source_node']} to node{now['target_node']}"
+    yield from wrapped(f"{now['scheme']}: {_sentence(looks[-1]['state'], now)}", columns)
     turns = list(_turns(looks, now["scheme"]))
     for turn in turns[-TURNS_MAX:]:
         yield from wrapped(turn, columns, "  ")
     quota = now["quota_effective_bytes"]
     if quota is not None:
-        yield (
-            f"  the kernel may move {format_size(quota)} per window, "
-            f"at most {format_size(now['quota_bytes_max'])}"
-        )
+        may = format_size(quota) if quota >= PAGE_BYTES else "nothing"
+        most = format_size(now["quota_bytes_max"])
+        said = f"the kernel may move {may} in a window now, and {most} at most"
+        yield from wrapped(said, columns, "  ")
+
+
+def _sentence(state: str, scheme: Mapping[str, Any]) -> str:
+    """What the scheme does now and why, as one would say it."""
+    what = "promotion" if scheme["action"] == "promote" else "demotion"
+    way = f"{what} from node{scheme['source_node']} to node{scheme['target_node']}"
+    how, _, because = _why((0.0, state, scheme)).partition(": ")
+    if not because:
+        return f"{way}: {how}"
+    if how.startswith("parked"):
+        return f"{way} is {how} because {because}"
+    if how.startswith("waits"):
+        return f"{way} {how} because {because}"
+    return f"{way} goes {how}, for {because}"
 
 
 def _turns(looks: Sequence[Look], scheme: str) -> Iterator[str]:
@@ -113,7 +126,7 @@ def _turns(looks: Sequence[Look], scheme: str) -> Iterator[str]:
         since = f" for {long}" if last[0] > begin else ""
         moved = sum(one["applied_bytes_per_s"] for _, _, one in stretch) / len(stretch)
         moving = f"; moved {format_rate(moved)}" if moved else ""
-        yield f"{_moment(begin)}{since}: {_why(last)}{moving}"
+        yield f"{moment(begin)}{since}: {_why(last)}{moving}"
 
 
 def _why(seen: tuple[float, str, Mapping[str, Any]]) -> str:
@@ -121,7 +134,3 @@ def _why(seen: tuple[float, str, Mapping[str, Any]]) -> str:
     if state == "paused":
         return "paused by `tierd pause`"
     return str(scheme.get("reason") or "no reason was given")
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%SZ")

@@ -1,11 +1,11 @@
-"""Write the files that are made from the parser and the settings: completion, man pages, schema."""
+"""Write the files that are made from code: completion, man pages, schemas."""
 
 import json
 from pathlib import Path
 
 import shtab
 
-from tierd import configschema, manual
+from tierd import configschema, documentschema, manual
 from tierd.arguments import parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +23,8 @@ def texts() -> dict[str, str]:
     made["man/tierd.8"] = manual.command_page(parser())
     made["man/tierd.yaml.5"] = manual.config_page()
     made["schema/tierd.schema.json"] = json.dumps(configschema.schema(), indent=2) + "\n"
+    for one in documentschema.PUBLISHED:
+        made[one.path] = json.dumps(documentschema.of(one), indent=2) + "\n"
     return made
 
 

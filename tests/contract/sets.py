@@ -48,6 +48,11 @@ class WorkloadSets:
     folder: Path
     _process: "subprocess.Popen[str] | None" = field(default=None, init=False)
 
+    @property
+    def pid(self) -> int | None:
+        """Of the process, once it has been asked for anything."""
+        return None if self._process is None else self._process.pid
+
     def place(self, name: str, nid: int, size_bytes: int, *, only: bool = False) -> None:
         self.ask(f"alloc {name} {nid} {size_bytes}{' bind' if only else ''}")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.contract.guests import workload
-from tests.vm import guest
+from tests.vm import guest, rootfs
 from tierd.sim.machine import Machine
 
 # A scenario takes half a minute to four on an idle machine; this is for one with much else to do.
@@ -18,11 +18,12 @@ def told(
     scenario: str,
     *words: str,
     append: str = "",
+    suite: str = rootfs.SUITE,
     files: Mapping[str, bytes] | None = None,
 ) -> Any:
     argv = ("python3", "-B", "-m", f"tests.e2e.{scenario}", "--workload", "/job/workload", *words)
     given = {"workload": workload().read_bytes(), **(files or {})}
     command = guest.Command(argv, timeout_s=SCENARIO_S_MAX)
-    result = guest.run(series, machine, [command], given, append=append).results[0]
+    result = guest.run(series, machine, [command], given, append, suite).results[0]
     assert result.status == 0, f"{scenario} on {series}: {result.status}\n{result.stderr}"
     return json.loads(result.stdout)

@@ -11,12 +11,13 @@ from typing import Any
 
 from tests.e2e import inside
 from tests.e2e.inside import MIB, note
-from tierd import apply, daemon, discovery, feedback, observe, tuners
+from tierd import apply, discovery, feedback, observe, planning, tuners
 from tierd.clock import SystemClock
 from tierd.config import Config, Tuner
 from tierd.damon import Write, scheme_dir, writes
-from tierd.demand import Limits, Memory, NodeReading, Reading, Way, WayReading
+from tierd.demand import Memory
 from tierd.plan import Direction, Item, Loop, Plan
+from tierd.reading import Limits, NodeReading, Reading, Way, WayReading
 from tierd.sysfs import PatientSysfs, RealSysfs
 
 # So much is free; what tierd would leave free is half of it, so that a quota grows by nearly a
@@ -77,7 +78,7 @@ def main() -> int:
     clock = SystemClock()
     sysfs = PatientSysfs(RealSysfs(), clock)
     capabilities = observe.probe(sysfs)
-    plan = daemon.make_plan(sysfs, discovery.discover(sysfs, None), capabilities, CONFIG)
+    plan = planning.plan_for(sysfs, discovery.discover(sysfs, None), capabilities, CONFIG)
     item = next(item for item in plan.items if item.direction is Direction.promote)
     twin = len(plan.kdamonds[item.kdamond].context.schemes)
     time.sleep(QUIET_S)

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.contract.sets import WorkloadSets
+from tests.contract.context import events
+from tests.contract.sets import PAGE, WorkloadSets
 from tests.vm.guard import require_guest
+from tierd.sysfs import RealSysfs
 
 TIERD = (sys.executable, "-B", "-m", "tierd")
 
@@ -114,6 +116,11 @@ def text(path: Path) -> str | None:
             if time.monotonic() > end_s:
                 raise
             time.sleep(POLL_S)
+
+
+def migrated_bytes() -> int:
+    """Bytes that have changed their node since boot, whoever moved them, as the kernel counts."""
+    return events(RealSysfs())["pgmigrate_success"] * PAGE
 
 
 def put(path: Path, value: str) -> None:

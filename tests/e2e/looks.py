@@ -1,6 +1,11 @@
 """In a guest: every command that only looks, before, while and after the daemon runs."""
 
+import os
+import pty
+import select
+import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +20,16 @@ PICTURE = Path("/tmp/tierd.svg")
 ASKED = (
     "status",
     "status --json",
+    "status --no-color",
     "tiers",
+    "tiers --json",
     "plan",
+    "plan --json",
+    "plan --writes",
+    "plan --format damo",
+    "plan --observe",
     "plan --diff",
+    "check",
     "doctor",
     "doctor --json",
     "why 0",
@@ -25,14 +37,23 @@ ASKED = (
     "why 7",
     "events",
     "events --json",
+    "events --since 1h",
     "history",
     "history --json",
+    "history --since 10min",
     f"history --svg {PICTURE}",
     "pause",
     "status --json",
     "why 1",
     "resume",
+    "reload",
+    "restore --print",
+    "print unit",
 )
+
+# The colours of `top`, and how it leaves the terminal.
+TOP_COLUMNS, TOP_ROWS = 80, 30
+LOOKS_MAX = 60
 
 
 def asked(words: str) -> list[Any]:
@@ -40,6 +61,27 @@ def asked(words: str) -> list[Any]:
     note(words)
     done = inside.verb(*words.split())
     return [words, done.returncode, done.stdout, done.stderr]
+
+
+def top() -> list[Any]:
+    """What `tierd top` draws in a terminal of that size until it has a scheme, and its exit."""
+    note("top")
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (TOP_ROWS, TOP_COLUMNS))
+    with subprocess.Popen(
+        [*inside.TIERD, "top"], stdin=theirs, stdout=theirs, env={**os.environ, "TERM": "xterm"}
+    ) as shown:
+        drawn = ""
+        # Each read waits for a frame, of which there is one a second.
+        for _ in range(LOOKS_MAX):
+            drawn += os.read(ours, 65_536).decode("utf-8", "replace")
+            if "promote-1-0" in drawn:
+                break
+        os.write(ours, b"q")
+        code = shown.wait(inside.PATIENCE_S)
+    while select.select([ours], [], [], 0)[0]:
+        drawn += os.read(ours, 65_536).decode("utf-8", "replace")
+    return [code, drawn]
 
 
 def main() -> int:
@@ -55,6 +97,7 @@ def main() -> int:
     daemon = inside.started()
     inside.wait_for("a look at what moves", lambda: inside.status()["nodes"] != [])
     facts["asked"] = [asked(words) for words in ASKED]
+    facts["top"] = top()
     facts["picture"] = inside.text(PICTURE)
     facts["exit"] = daemon.stop()
     facts["after"] = [asked("events"), asked("history"), asked("status")]

@@ -83,9 +83,10 @@ def demoted(sets: WorkloadSets, item: Mapping[str, Any], *, slow: bool) -> dict[
         return sum((Counter(sets.where(name)) for name in placed), Counter())
 
     def fill() -> None:
-        # Piece by piece: what moves there meanwhile, and a set too large, would be out of memory.
+        # Piece by piece, and no further below the headroom than makes demotion act: what moves
+        # there meanwhile, and a set too large, would be out of memory.
         while len(placed) < FILLS_MAX:
-            room = inside.free_bytes(source) - wanted_free * 3 // 4
+            room = inside.free_bytes(source) - wanted_free * 7 // 8
             if room < MIB:
                 return
             name = f"cold-{source}-{target}-{len(placed)}"
@@ -186,6 +187,7 @@ def main() -> int:
     slow = plan["tuner"]["loop"] == "kernel" and "(consist)" in plan["tuner"]["reason"]
     facts |= {"slow": slow, "ups": ups, "downs": downs, "tuner": plan["tuner"]}
     facts["placed"] = {hot_name(pair): sets.where(hot_name(pair)) for pair in ups}
+    migrated = inside.migrated_bytes()
     daemon = inside.started()
     note("active")
     facts["first_diff"] = inside.verb("plan", "--diff").returncode
@@ -195,6 +197,7 @@ def main() -> int:
     facts["claims"] = claims_of(
         {f"promote-{source}-{target}": left_bytes(sets, (source, target)) for source, target in ups}
     )
+    facts["migrated"] = inside.migrated_bytes() - migrated
     facts["counted"] = {hot_name(pair): sets.where(hot_name(pair)) for pair in ups}
     facts["demoted"] = {}
     for item in downwards(plan):

@@ -4,10 +4,12 @@ import json
 import re
 from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.e2e.boots import told
-from tests.e2e.looks import ASKED, HOT_BYTES
+from tests.e2e.looks import ASKED, HOT_BYTES, TOP_COLUMNS
+from tierd import shipped
 from tierd.sim import machine
 
 pytestmark = pytest.mark.vm
@@ -27,6 +29,7 @@ def test_every_look_answers_and_changes_nothing() -> None:
     ), answers
     _running(answers)
     assert facts["picture"].startswith("<svg")
+    _live(*facts["top"])
     assert facts["exit"] == 0
     events, history, gone = facts["after"]
     assert (events[1], "running: started" in events[2]) == (0, True)
@@ -49,10 +52,32 @@ def _running(answers: Any) -> None:
     assert answers["status"][1].startswith("ACTIVE: ")
     assert "next: tierd" in answers["status"][1]
     assert json.loads(answers["status --json"][1])["state"] == "paused"
-    assert "promote-1-0: up from node1 to node0" in answers["why node1"][1]
+    assert "promote-1-0: promotion from node1 to node0" in answers["why node1"][1]
     assert "paused by `tierd pause`" in answers["why 1"][1]
     assert (answers["why 7"][0], "there are: 0, 1" in answers["why 7"][2]) == (2, True)
     assert "all of them tierd's" in answers["doctor"][1]
     assert json.loads(answers["doctor --json"][1])["can_run"]
     assert json.loads(answers["events --json"][1])["events"]
     assert json.loads(answers["history --json"][1])["readings"]
+    # What goes to programs is as the schemas that ship say.
+    for verb in ("status", "tiers", "plan", "doctor", "events", "history"):
+        schema = jsonschema.Draft202012Validator(json.loads(shipped.text(f"schema-{verb}")))
+        document = json.loads(answers[f"{verb} --json"][1])
+        assert list(schema.iter_errors(document)) == [], verb
+    # Every one of them speaks on one stream.
+    for words, (code, said, complained) in answers.items():
+        assert not complained or code, (words, complained)
+        assert said or words in ("plan --diff", "why 7"), words
+    assert "echo off > " in answers["restore --print"][1]
+    assert answers["print unit"][1].startswith("[Unit]") or "\n[Unit]" in answers["print unit"][1]
+
+
+def _live(code: int, drawn: str) -> None:
+    """A frame of `top`: colour, bars, schemes and keys, and the terminal as it was."""
+    assert code == 0
+    assert "\x1b[32mACTIVE\x1b[0m: " in drawn
+    for shown in ("node0 memory_tier", "promote-1-0", "q quit"):
+        assert shown in drawn
+    frames = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", one) for one in drawn.split("\x1b[H")]
+    assert max(len(line) for frame in frames for line in re.split(r"\r*\n", frame)) <= TOP_COLUMNS
+    assert drawn.endswith("\x1b[?1049l")

@@ -15,7 +15,12 @@ from tierd.sim import machine
 pytestmark = pytest.mark.vm
 
 RUNS = [
-    *((series, "two-tier") for series in ("6.12", "6.16", "6.18", "7.2", "7.3")),
+    # What is managed by an override, below, is on 6.12 too.
+    pytest.param("6.12", "two-tier", marks=pytest.mark.rare),
+    pytest.param("6.16", "two-tier", marks=pytest.mark.rare),
+    pytest.param("6.18", "two-tier", marks=pytest.mark.rare),
+    ("7.2", "two-tier"),
+    pytest.param("7.3", "two-tier", marks=pytest.mark.rare),
     ("7.2", "three-tier"),
     ("7.2", "two-socket"),
 ]
@@ -32,6 +37,7 @@ def test_it_moves_hot_up_and_cold_down_and_leaves_no_trace(series: str, name: st
     check(facts)
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("series", ["6.18", "7.2"])
 def test_so_do_the_kernels_own_goals(series: str) -> None:
     facts = told(series, machine.load("two-tier"), "moves", "--kernel-tuner")
@@ -81,7 +87,10 @@ def moved_up(facts: dict[str, Any], source: int, where: dict[str, int]) -> int:
 
 
 def check_claims(facts: dict[str, Any]) -> None:
-    """tierd's totals against the workload's pages: those that left a node went by a scheme."""
+    """tierd's totals: no less than the workload's pages that left a node went by a scheme.
+
+    Other programs have pages that are hot or cold too. All that was moved the kernel itself counts.
+    """
     for source, target in facts["ups"]:
         through = sum(
             moved_up(facts, source, where)
@@ -90,21 +99,12 @@ def check_claims(facts: dict[str, Any]) -> None:
         )
         claimed = facts["claims"][f"promote-{source}-{target}"]
         assert claimed >= (1 - CLAIM_ERROR_MAX) * through * PAGE, facts["claims"]
-        if alone(facts, source):
-            assert claimed <= (1 + CLAIM_ERROR_MAX) * through * PAGE, facts["claims"]
+    assert sum(facts["claims"].values()) <= facts["migrated"], facts["claims"]
     for source, target in facts["downs"]:
         way = facts["demoted"][f"{source}-{target}"]
         # From a node in the middle some go up instead, while there is room.
         gone = way["where"][str(target)] * PAGE
         assert facts["late_claims"][f"demote-{source}-{target}"] >= (1 - CLAIM_ERROR_MAX) * gone
-
-
-def alone(facts: dict[str, Any], source: int) -> bool:
-    """Whether nothing but the workload's memory can be hot on a node.
-
-    A node that demotes has the system's own.
-    """
-    return all(source != node for node, _ in facts["downs"])
 
 
 def came_through(facts: dict[str, Any], name: str, node: int) -> bool:

@@ -7,20 +7,31 @@ import pytest
 from tests.e2e import debian
 from tests.e2e.boots import told
 from tests.e2e.unit import PLACES
-from tests.vm.rootfs import SYSTEMD
+from tests.vm.rootfs import NEWER_SUITE, SUITE, SYSTEMD
 from tierd import journal
+from tierd.errors import ExitCode
 from tierd.sim import machine
 
 pytestmark = pytest.mark.vm
 
+# What is scraped and what is counted differ by no more.
+AGREE = 0.05
+
 COUNTED = ("started", "after_good", "after_bad", "after_kill", "after_freeze", "after_upgrade")
 
 
-@pytest.mark.parametrize("series", ["7.2"])
-def test_the_unit_lives_through_all_that_systemd_does(series: str) -> None:
+@pytest.mark.parametrize(
+    ("series", "suite"),
+    [
+        pytest.param("6.12", SUITE, marks=pytest.mark.rare),
+        ("7.2", SUITE),
+        pytest.param("7.2", NEWER_SUITE, marks=pytest.mark.rare),
+    ],
+)
+def test_the_unit_lives_through_all_that_systemd_does(series: str, suite: str) -> None:
     package = debian.package()
     files = {"tierd.deb": package, "upgrade.deb": debian.newer(package)}
-    facts = told(series, machine.load("two-tier"), "unit", append=SYSTEMD, files=files)
+    facts = told(series, machine.load("two-tier"), "unit", append=SYSTEMD, suite=suite, files=files)
     assert facts["install"] == 0
     assert facts["installed"] == ["disabled", "inactive"]
     assert (facts["config_is_valid"], facts["manual"]) == (0, True)
@@ -51,12 +62,19 @@ def test_the_unit_lives_through_all_that_systemd_does(series: str) -> None:
     assert {path: may for path, may in facts["probe"].items() if may is not None} == {
         path: may for path, may in PLACES.items() if facts["probe"][path] is not None
     }
-    assert (facts["start_before_purge"], facts["purge"]) == (0, 0)
+    assert (facts["start_before_purge"], facts["restart"], facts["purge"]) == (0, 0, 0)
+    who_may(facts)
     assert facts["purged"] == []
     assert facts["left_by_purge"] == facts["neighbourhood"]
     starts = facts["journal"]
-    assert len(starts) == 6
+    assert len(starts) == 7
     assert {entry["MESSAGE_ID"] for entry in starts} == {journal.message_id("running")}
+
+
+def who_may(facts: dict[str, Any]) -> None:
+    assert facts["socket"] == [True, "0o660"]
+    assert facts["as_member"] == [ExitCode.ok, ExitCode.unknown]
+    assert facts["as_other"] == ExitCode.unknown
 
 
 def reloads(facts: dict[str, Any]) -> None:
@@ -67,9 +85,13 @@ def reloads(facts: dict[str, Any]) -> None:
 
 
 def counts(promoted: dict[str, float]) -> None:
-    """What was scraped agrees with the pages that the workload finds moved."""
+    """What was scraped is what the workload finds moved, and nothing that the kernel did not move.
+
+    Other programs have hot pages too, so their sum is bounded by the kernel's own count.
+    """
     assert promoted["moved"] >= 0.9 * promoted["placed"]
-    assert abs(promoted["told"] - promoted["moved"]) <= 0.05 * promoted["moved"]
+    assert promoted["told"] >= (1 - AGREE) * promoted["moved"]
+    assert promoted["told"] + promoted["told_down"] <= promoted["migrated"]
 
 
 def counters_never_go_back(facts: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 What runs is the unit of the package with the shipped example of a quick watchdog.
 """
 
+import grp
 import json
 import os
 import shutil
@@ -24,6 +25,10 @@ PACKAGED_UNIT = Path("/lib/systemd/system/tierd.service")
 PACKAGE = "/job/tierd.deb"
 UPGRADE = "/job/upgrade.deb"
 
+# Whom the shipped example lets read, and who is in no group.
+READERS = "tierd"
+NOBODY = 65534
+
 # Where a package has files, or tierd has made some.
 KNOWN_PLACES = (
     "/etc/tierd",
@@ -41,6 +46,7 @@ HOT = "hot"
 SLOW = 1
 ARRIVED_SHARE = 0.9
 PROMOTED = "tierd_promoted_bytes_total"
+DEMOTED = "tierd_demoted_bytes_total"
 MOVES_S_MAX = 150.0
 
 # A watchdog's limit, a pause, and three starts of Python.
@@ -117,9 +123,29 @@ def purge(facts: dict[str, Any]) -> None:
     inside.configure(GOOD)
     systemctl("reset-failed", "tierd")
     facts["start_before_purge"] = systemctl("start", "tierd").returncode
+    readers(facts)
     facts["purge"] = apt("purge", "tierd")
     facts["purged"] = [path for path in KNOWN_PLACES if Path(path).exists()]
     facts["left_by_purge"] = inside.neighbourhood()
+
+
+def readers(facts: dict[str, Any]) -> None:
+    """With the shipped example the group may ask; who commands is root all the same."""
+    run(["groupadd", "--system", READERS], check=True)
+    gid = grp.getgrnam(READERS).gr_gid
+    shutil.copy("systemd/examples/readers.conf", UNITS / "tierd.service.d")
+    systemctl("daemon-reload")
+    facts["restart"] = systemctl("restart", "tierd").returncode
+    found = Path("/run/tierd/api.sock").stat()
+    facts["socket"] = [found.st_gid == gid, oct(found.st_mode & 0o777)]
+    facts["as_member"] = [asked_as(gid, "status"), asked_as(gid, "pause")]
+    facts["as_other"] = asked_as(NOBODY, "status")
+
+
+def asked_as(gid: int, verb: str) -> int:
+    """The exit status that nobody gets, with the rights of one group."""
+    rights = [f"--reuid={NOBODY}", f"--regid={NOBODY}", f"--groups={gid}"]
+    return run(["setpriv", *rights, "tierd", verb], capture_output=True, check=False).returncode
 
 
 def probe() -> Mapping[str, bool | None]:
@@ -153,13 +179,16 @@ def promoted(sets: WorkloadSets) -> dict[str, float]:
     def moved() -> int:
         return placed - sets.where(HOT).get(SLOW, 0) * PAGE
 
-    def told() -> float:
-        return sum(value for name, value in metrics().items() if name.startswith(f"{PROMOTED}{{"))
-
     inside.within(lambda: moved() >= ARRIVED_SHARE * placed, MOVES_S_MAX)
     # Statistics are as old as the kernel's last update of them.
-    inside.within(lambda: told() >= moved(), MOVES_S_MAX)
-    return {"placed": placed, "moved": moved(), "told": told()}
+    inside.within(lambda: told(PROMOTED) >= moved(), MOVES_S_MAX)
+    facts = {"placed": placed, "moved": moved(), "told": told(PROMOTED)}
+    return facts | {"told_down": told(DEMOTED), "migrated": inside.migrated_bytes()}
+
+
+def told(name: str) -> float:
+    """A counter, of all schemes together."""
+    return sum(value for metric, value in metrics().items() if metric.startswith(f"{name}{{"))
 
 
 def standing() -> dict[str, Any]:

@@ -31,3 +31,11 @@ def panels() -> list[dict[str, Any]]:
 def queries() -> list[str]:
     """Every query of the dashboard."""
     return [target["expr"] for panel in panels() for target in panel["targets"]]
+
+
+def advised() -> list[str]:
+    """Every query that docs/monitoring.md tells to look at."""
+    page = (MONITORING.parent / "docs/monitoring.md").read_text()
+    blocks = re.findall(r"^```promql\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).splitlines()
+    return [line for line in lines if not line.startswith("#")]

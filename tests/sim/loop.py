@@ -136,15 +136,19 @@ def loop(
     *happenings: Happening,
     config: Config | None = None,
     disk: Disk | None = None,
+    block_pages: int = 64,
 ) -> Loop:
-    """A machine of that series at work, and the loop that will run on it."""
+    """A machine of that series at work, and the loop that will run on it.
+
+    By default there are enough blocks to tell percents of a small node, and few enough to simulate
+    a minute in a second.
+    """
     kernel = SimKernel(
         series,
         machine.load(name),
         seed=1,
         workload=Workload(list(happenings), seed=1),
-        # Enough blocks to tell percents of a node, few enough to simulate a minute in a second.
-        block_pages=64,
+        block_pages=block_pages,
     )
     kernel.advance(0.001)
     return Loop(kernel, Script(kernel), disk or Disk(), config or Config())

@@ -55,7 +55,7 @@ def test_tierd_understands_every_machine(series: str, machine: str) -> None:
     for node in topology.nodes:
         size = sum(part.end - part.start for part in node.ranges)
         assert node.size_bytes <= size
-    seen = sample(kernel, topology, (), 0.0)
+    seen = sample(kernel, topology, {}, 0.0)
     assert all(known.free_bytes <= known.total_bytes for known in seen.nodes)
     assert neighbours(kernel).demotion_enabled is False
 

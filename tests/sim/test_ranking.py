@@ -61,6 +61,10 @@ def happenings(scene: str) -> Iterator[Event]:
         yield Heat("hot1", HOT_HZ, int(STATIC_S * 1e6))
 
 
+# Half a minute for each series; this one runs every kind of configuration.
+OFTEN = {"7.2"}
+
+
 @cache
 def simulated(series: str, name: str, scene: str) -> dict[str, float]:
     """The same figures of the simulated kernel, of all phases of a boot."""
@@ -86,7 +90,9 @@ def simulated(series: str, name: str, scene: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("scene", SCENES)
-@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize(
+    "series", [pytest.param(one, marks=[pytest.mark.rare] * (one not in OFTEN)) for one in SERIES]
+)
 def test_what_is_ahead_on_a_real_kernel_is_ahead_on_the_simulated_one(
     series: str, scene: str
 ) -> None:

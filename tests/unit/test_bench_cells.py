@@ -7,7 +7,7 @@ import pytest
 
 from bench import cells, configuration, phase
 from bench.cells import Key
-from bench.probe import parse_vmstat
+from bench.probe import parse_numa_maps, parse_vmstat
 
 TOLD: dict[str, Any] = {
     "phases": {"static": {"series": {"t": [0.0, 0.5], "hit": [0.0, 1.0]}, "stalls": 0}},
@@ -76,3 +76,14 @@ def test_counters_of_a_kind_are_added_up() -> None:
     )
     assert (found.moved_pages, found.reclaimed_pages, found.direct_pages) == (9, 7, 2)
     assert (found.stalls, found.numab_pages) == (4, 4)
+
+
+def test_pages_of_a_program_on_a_node_are_its_own() -> None:
+    found = """\
+55d0 default file=/usr/bin/python3.13 mapped=600 N0=500 N1=100 kernelpagesize_kB=4
+55d1 default file=/usr/bin/python3.13 anon=20 dirty=20 N0=20 kernelpagesize_kB=4
+55d2 default heap anon=3000 dirty=3000 N0=1000 N1=2000 kernelpagesize_kB=4
+7f00 default anon=70 dirty=70 N1=70 N10=5 kernelpagesize_kB=4
+7ffd default stack anon=9 dirty=9 N0=9 kernelpagesize_kB=4
+"""
+    assert [parse_numa_maps(found, node) for node in (0, 1, 10, 2)] == [1009, 2070, 5, 0]

@@ -65,6 +65,13 @@ def test_what_never_arrives_has_no_time_and_no_excess() -> None:
     assert found.slowdown_modelled > 1.22
 
 
+def test_pages_of_other_programs_did_not_move_in_vain() -> None:
+    moved = [float(3 * min(second, 10) * 100) for second in range(41)]
+    assert figures.figures(seen(series={"moved": moved})).futile == pytest.approx(1 / 3)
+    found = figures.figures(seen(series={"moved": moved}, others_pages=700))
+    assert found.futile == pytest.approx(0.1)
+
+
 def test_what_moves_after_all_has_landed_is_steady() -> None:
     moved = [0.0] * 20 + [float(10 * (second - 19)) for second in range(20, 41)]
     found = figures.figures(seen(series={"moved": moved}))

@@ -4,31 +4,61 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT
-from tierd import api, cli, commands
+from tierd import api, chronicle, cli, commands, manual, saved, shipped
 from tierd.api import Sources
 from tierd.arguments import VERBS, parse, parser
 from tierd.errors import ExitCode
 from tierd.inbox import Answer, Event
-from tierd.snapshot import document
+from tierd.rundir import RunDir
+from tierd.saved import SavedState
+from tierd.snapshot import EventStatus, State, document, look
 
 
 @dataclass(frozen=True)
 class Row:
-    """A promise. `{root}` is a captured machine, `{tmp}` an empty directory."""
+    """A promise: what each stream says at least, or that it says nothing.
+
+    `{root}` is a captured machine, `{tmp}` an empty directory, `{run}` that of a daemon.
+    """
 
     machine: str
     argv: str
     exit_code: int
     out: tuple[str, ...] = ()
     err: tuple[str, ...] = ()
+    daemon: str = "active"
+    """Which of DAEMONS it is that answers in `{run}`."""
 
+
+DAEMONS: dict[str, dict[str, str]] = {
+    "active": {
+        "/v1/status": json.dumps(document(SNAPSHOT)),
+        "/v1/recent": json.dumps({"looks": [look(SNAPSHOT)]}),
+    },
+    "degraded": {
+        "/v1/status": json.dumps(
+            document(replace(SNAPSHOT, state=State.degraded, reason="node 1 is gone"))
+        )
+    },
+    "starting": {
+        "/v1/status": json.dumps({"schema": "tierd.status/1", "state": "starting"}),
+        "/v1/recent": json.dumps({"looks": []}),
+    },
+    "stranger": {"/v1/status": "hello"},
+}
+
+SIMULATED = ("on the SIMULATED machine two-tier", "nothing real is touched")
+NO_FILE = ("none.yaml",)
+QUIET = "--for 1s --run-dir {tmp} --state-dir {tmp} --config {root}/../quiet.yaml"
+LACKS = "--run-dir {tmp} --config {tmp}/none.yaml"
+UNDONE = ("running: ", "restored: ")
 
 TABLE = [
     Row("two-tier-7.2", "tiers --root {root}", 0, ("tier 0 (fastest): memory_tier4", "node1")),
@@ -54,7 +84,44 @@ TABLE = [
     Row("two-tier-7.2", "status --run-dir {tmp}", 3, (), ("not running", "systemctl start")),
     Row("two-tier-7.2", "why 0 --run-dir {tmp}", 3, (), ("not running",)),
     Row("two-tier-7.2", "why here --run-dir {tmp}", 2, (), ("'here' is no node", "tierd why 1")),
-    Row("two-tier-7.2", "observe --config {tmp}/none.yaml --simulate", 78, (), ("none.yaml",)),
+    Row("two-tier-7.2", "status --run-dir {run}", 0, ("STUCK: ", "headroom is kept", "next: ")),
+    Row("two-tier-7.2", "status --json --run-dir {run}", 0, ('"tierd.status/1"',)),
+    Row(
+        "two-tier-7.2",
+        "status --run-dir {run}",
+        5,
+        ("DEGRADED: node 1 is gone",),
+        daemon="degraded",
+    ),
+    Row("two-tier-7.2", "status --json --run-dir {run}", 5, ('"degraded"',), daemon="degraded"),
+    Row("two-tier-7.2", "status --run-dir {run}", 0, ("STARTING",), daemon="starting"),
+    Row("two-tier-7.2", "status --json --run-dir {run}", 0, ('"starting"',), daemon="starting"),
+    Row(
+        "two-tier-7.2",
+        "status --run-dir {run}",
+        4,
+        (),
+        ("which is not tierd's API",),
+        daemon="stranger",
+    ),
+    Row("two-tier-7.2", "why node1 --run-dir {run}", 0, ("promote-1-0: promotion from node1",)),
+    Row("two-tier-7.2", "why 1 --run-dir {run}", 0, ("has not looked",), daemon="starting"),
+    Row("two-tier-7.2", "why 9 --run-dir {run}", 2, (), ("no node 9", "there are: 0, 1")),
+    Row("two-tier-7.2", "top --run-dir {run}", 2, (), ("needs a terminal", "`tierd status`")),
+    Row(
+        "two-tier-7.2",
+        "observe --config {tmp}/none.yaml --simulate --run-dir {tmp}",
+        78,
+        SIMULATED,
+        NO_FILE,
+    ),
+    Row(
+        "two-tier-7.2",
+        f"observe --simulate {QUIET}",
+        0,
+        (*SIMULATED, "hot on the slow tier (node1)", "tierd would promote "),
+        UNDONE,
+    ),
     Row("two-tier-7.2", "events --state-dir {tmp}", 0, ("no events", "events.ring")),
     Row("two-tier-7.2", "events --state-dir {tmp} --json", 0, ('"tierd.events/1"',)),
     Row("two-tier-7.2", "history --state-dir {tmp}", 0, ("no reading", "history.ring")),
@@ -65,8 +132,44 @@ TABLE = [
     Row("two-tier-7.2", "pause --run-dir {tmp}", 3, (), ("not running",)),
     Row("two-tier-7.2", "restore --run-dir {tmp}", 0, ("nothing to restore",)),
     Row("two-tier-7.2", "check {tmp}/none.yaml", 78, ("none.yaml",)),
-    Row("two-tier-7.2", "run --config {tmp}/none.yaml --simulate", 78, (), ("none.yaml",)),
-    Row("two-tier-7.2", "run --simulate nowhere --for 1s", 1, (), ("no machine 'nowhere'",)),
+    Row(
+        "two-tier-7.2",
+        "run --config {tmp}/none.yaml --simulate --run-dir {tmp}",
+        78,
+        SIMULATED,
+        NO_FILE,
+    ),
+    Row("two-tier-7.2", f"run --simulate --observe {QUIET}", 0, SIMULATED, UNDONE),
+    # A machine without a kernel's files is none to run on.
+    Row(
+        "two-tier-7.2",
+        f"run --demo --root {{tmp}} {QUIET}",
+        0,
+        ("Not on this machine: ", *SIMULATED),
+        UNDONE,
+    ),
+    Row("two-tier-7.2", "resume --run-dir {tmp}", 3, (), ("not running",)),
+    Row("two-tier-7.2", "restore --print --run-dir {tmp}", 0, ("nothing to restore",)),
+    Row("two-tier-7.2", "restore --after-service --run-dir {tmp}", 0, ("nothing to restore",)),
+    Row("two-tier-7.2", "check {root}/../good.yaml", 0, ("good.yaml",)),
+    Row("two-tier-7.2", "check {tmp}", 78, ("cannot",)),
+    Row("two-tier-7.2", "plan --root {root} --config {tmp}/none.yaml", 78, (), NO_FILE),
+    Row("two-tier-7.2", "tiers --root {root} --config {tmp}/none.yaml", 78, (), NO_FILE),
+    Row("two-tier-7.2", "doctor --root {root} --config {tmp}/none.yaml", 78, ("first: TD004",)),
+    Row("two-tier-7.2", "doctor --root {root} --no-color", 0, ("ok    TD001",)),
+    Row("two-tier-7.2", "events --since 1h --state-dir {tmp}", 0, ("no events",)),
+    Row("two-tier-7.2", "history --since 1h --state-dir {tmp}", 0, ("no reading",)),
+    # Files that are folders: neither is read, whoever asks.
+    Row("two-tier-7.2", "events --state-dir {root}/..", 1, (), ("cannot read", "events.ring")),
+    Row("two-tier-7.2", "history --state-dir {root}/..", 1, (), ("cannot read", "history.ring")),
+    *(Row("two-tier-7.2", f"print {what}", 0, ("",)) for what in shipped.FILES),
+    Row(
+        "two-tier-7.2",
+        "run --simulate nowhere --for 1s --run-dir {tmp}",
+        1,
+        (),
+        ("no machine 'nowhere'",),
+    ),
 ]
 
 
@@ -78,7 +181,16 @@ def said(
     root, empty = tmp_path / "root", tmp_path / "empty"
     empty.mkdir()
     machines.unpack(machines.load(row.machine).sysfs, root)
-    code = cli.main(row.argv.format(root=root, tmp=empty).split())
+    (tmp_path / "good.yaml").write_text("headroom: 2%\n")
+    (tmp_path / "quiet.yaml").write_text("metrics: {address: off}\n")
+    for ring in ("events.ring", "history.ring"):
+        (tmp_path / ring).mkdir()
+    answers = Sources(DAEMONS[row.daemon].get, lambda _event: False)
+    server = api.serve(tmp_path / "api.sock", answers)
+    try:
+        code = cli.main(row.argv.format(root=root, tmp=empty, run=tmp_path).split())
+    finally:
+        server.stop()
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -91,9 +203,66 @@ def test_table(
     assert code == row.exit_code, out + err
     assert all(text in out for text in row.out), out
     assert all(text in err for text in row.err), err
+    assert bool(out) is bool(row.out)
+    assert bool(err) is bool(row.err)
     assert "Traceback" not in out + err
     if "--json" in row.argv:
         json.loads(out)
+
+
+def test_what_another_boot_left_is_nothing_to_restore(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machines.unpack(machines.load("two-tier-7.2").sysfs, tmp_path)
+    (tmp_path / "proc/sys/kernel/random").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("this\n")
+    note = tmp_path / "state.json"
+    note.write_text(saved.to_text(SavedState("another", ())))
+    words = ["restore", "--root", str(tmp_path), "--run-dir", str(tmp_path)]
+    assert cli.main([*words, "--print"]) == 0
+    assert capsys.readouterr().out.startswith("# nothing to restore: ")
+    assert note.exists()
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out.startswith("nothing to restore: ")
+    assert not note.exists()
+
+
+def options() -> set[str]:
+    """Every verb, alone and with each of its own options."""
+    return set(VERBS) | {
+        f"{name} {action.option_strings[-1]}"
+        for name, verb in manual.verbs(parser()).items()
+        for action in manual.actions(verb, common=False)
+        if action.option_strings
+    }
+
+
+@pytest.mark.parametrize("words", sorted(options()))
+def test_every_option_of_every_command_has_a_row(words: str) -> None:
+    verb, _, option = words.partition(" ")
+    rows = [row.argv.split() for row in TABLE]
+    # That one has no end, and a test of its own.
+    assert words == "events --follow" or any(
+        argv[0] == verb and (not option or option in argv) for argv in rows
+    )
+
+
+def test_a_follower_ends_when_nobody_reads_on(tmp_path: Path) -> None:
+    kept = chronicle.Chronicle(RunDir(tmp_path, tmp_path))
+    kept.happened(EventStatus(1.0, "running", "started"))
+    with subprocess.Popen(
+        [sys.executable, "-m", "tierd", *f"events --follow --json --state-dir {tmp_path}".split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as follower:
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        assert json.loads(follower.stdout.readline())["event"] == "running"
+        kept.happened(EventStatus(2.0, "pause", "asked to"))
+        assert json.loads(follower.stdout.readline())["event"] == "pause"
+        follower.stdout.close()
+        kept.happened(EventStatus(3.0, "resume", "asked to"))
+        assert (follower.wait(60), follower.stderr.read()) == (0, b"")
 
 
 @pytest.mark.parametrize("argv", ["", "nonsense", "plan --writes --json", "run --for soon"])
@@ -153,21 +322,6 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_status_does_not_load_the_daemon() -> None:
-    """`status` has 150 ms; these modules take more than half of that to import."""
-    program = (
-        "import sys; from tierd import cli; cli.main(['status', '--run-dir', '/nonexistent']);"
-        "import tierd.statusview;"
-        "heavy = {'yaml', 'http.server', 'prometheus_client', 'tierd.daemon', 'tierd.policy',"
-        "'tierd.topology', 'tierd.snapshot'};"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "[]"
-
-
 def test_status_reads_no_file_of_the_kernel(tmp_path: Path) -> None:
     """Whatever DAMON is doing, and however long a command blocks, status does not wait for it."""
     program = (
@@ -206,3 +360,33 @@ def test_who_only_asks_means_the_daemon_of_the_system_unless_they_run_one(
     assert own == tmp_path / "tierd-4711"
     own.mkdir()
     assert commands.run_dir(asking).run == own
+
+
+@pytest.mark.parametrize(
+    ("argv0", "in_path", "name"),
+    [
+        (".venv/bin/tierd", True, "tierd"),
+        (".venv/bin/tierd", False, ".venv/bin/tierd"),
+        ("/x/tierd/__main__.py", False, f"{sys.executable} -m tierd"),
+    ],
+)
+def test_what_is_to_be_typed_in_a_second_terminal_can_be(
+    argv0: str,
+    in_path: bool,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if in_path:
+        (tmp_path / "tierd").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [argv0])
+    root = tmp_path / "root"
+    (tmp_path / "quiet.yaml").write_text("metrics: {address: off}\n")
+    words = f"run --simulate --observe {QUIET}".format(tmp=tmp_path, root=root)
+    root.mkdir()
+    assert cli.main(words.split()) == 0
+    assert (
+        f"second terminal: {name} status --run-dir {tmp_path}; {name} " in capsys.readouterr().out
+    )

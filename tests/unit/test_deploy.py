@@ -1,13 +1,21 @@
-"""The files for Kubernetes: by its own schemas, and in agreement with the unit and with tierd."""
+"""The files for Kubernetes: by its own schemas, and in agreement with the unit and with tierd.
 
+As they lie, and as kustomize renders them: Debian 13's, which is unpacked into the cache.
+"""
+
+import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
+from tests.needed import needed
+from tests.vm import cache, unpacked
+from tests.vm.errors import VmError
 from tierd import __version__, configfile
 
 ROOT = Path(__file__).parent.parent.parent
@@ -15,6 +23,9 @@ FOLDER = ROOT / "deploy/kubernetes"
 
 # Kustomize and the Prometheus operator bring schemas of their own.
 FOREIGN = ("kustomization", "podmonitor")
+MONITOR = jsonschema.Draft202012Validator(
+    json.loads((ROOT / "tests/unit/podmonitor.schema.json").read_text())
+)
 
 
 def load(name: str) -> dict[str, Any]:
@@ -44,9 +55,57 @@ def unit() -> list[tuple[str, str]]:
     ids=lambda path: path.stem,
 )  # fmt: skip
 def test_kubernetes_knows_every_field(path: Path) -> None:
+    validate(path)
+
+
+def test_the_prometheus_operator_knows_every_field() -> None:
+    MONITOR.validate(load("podmonitor"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"jobLabels": "x"}, {"podMetricsEndpoints": [{"port": 9100}]}, {"selector": {"app": "tierd"}}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_and_refuses_what_it_does_not(wrong: dict[str, Any]) -> None:
+    monitor = load("podmonitor")
+    assert not MONITOR.is_valid(monitor | {"spec": monitor["spec"] | wrong})
+
+
+def validate(path: Path) -> None:
     argv = [str(Path(sys.executable).parent / "kubernetes-validate"), "--strict", str(path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def kustomize() -> tuple[str, ...] | str:
+    """How to call it, or why it is not there."""
+    try:
+        tree = cache.made("kustomize", lambda into: unpacked.fetch("kustomize", "trixie", into))
+    except VmError as error:
+        return f"no kustomize: {error}"
+    return unpacked.argv(tree, "usr/bin/kustomize")
+
+
+@pytest.mark.thorough
+def test_what_kustomize_renders_is_valid_and_whole(tmp_path: Path) -> None:
+    """Everything in one namespace, the image with this version's tag, and no warning."""
+    argv = [*needed(kustomize()), "build", str(FOLDER)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    rendered = {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
+    assert set(rendered) == {"Namespace", "ConfigMap", "DaemonSet", "PodMonitor"}
+    for kind, one in rendered.items():
+        if kind != "Namespace":
+            assert one["metadata"]["namespace"] == rendered["Namespace"]["metadata"]["name"]
+        if kind == "PodMonitor":
+            MONITOR.validate(one)
+            continue
+        path = tmp_path / f"{kind}.yaml"
+        path.write_text(yaml.safe_dump(one))
+        validate(path)
+    (made,) = rendered["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    assert made["image"] == f"tierd:{__version__}"
 
 
 def test_kustomize_takes_every_file_and_this_version() -> None:

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from tests.unit.test_demand import DOWN, LIMITS, UP, reading
 from tierd import feedback
 from tierd.damon import Metric
-from tierd.demand import Limits, Memory, NodeReading, Reading, Way, WayReading
+from tierd.demand import Memory
 from tierd.plan import Aim, Direction, Loop
+from tierd.reading import Limits, NodeReading, Reading, Way, WayReading
 from tierd.sim import law
 from tierd.throttle import FADE, KEEP, TARGET
 
@@ -62,7 +63,9 @@ def test_what_is_left_behind_does_not_grow() -> None:
     assert [one.value for one in feedback.safe(emulated).values()] == [9970]
 
 
-def test_what_is_found_running_is_brought_to_rest() -> None:
+def test_what_is_found_running_is_made_ready() -> None:
+    """What a start needs next takes as many windows again, and the first reading has the say."""
     inputs = feedback.begin({UP.id: 5_000_000, DOWN.id: 1}, LIMITS)
     assert inputs[UP.id].value > TARGET
-    assert inputs[DOWN.id].then == KEEP.value
+    assert inputs[DOWN.id].value == 0
+    assert {one.then for one in inputs.values()} == {FADE.value}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import machines
-from tests.fixtures.snapshots import FAST, SLOW, SNAPSHOT, with_nodes
+from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN
 from tierd import cli
 from tierd.chronicle import Chronicle
 from tierd.rundir import RunDir
@@ -24,18 +24,6 @@ GOLDEN = Path(__file__).parent / "shapes.json"
 
 Shape = Any
 """Names to shapes, a list with the shape of its members, or the types of a value, with bars."""
-
-# The same places with and without what may be absent.
-UNKNOWN = replace(
-    with_nodes(replace(FAST, cold_bytes=None), replace(SLOW, hot_bytes=1, headroom_target_bytes=1)),
-    refreshed_seconds_ago=None,
-    schemes=tuple(
-        replace(scheme, quota_effective_bytes=None, wanted_bytes_per_s=None)
-        for scheme in SNAPSHOT.schemes
-    ),
-    degraded=("why",),
-    conflicts=("who",),
-)
 
 
 def shape_of(value: object) -> Shape:

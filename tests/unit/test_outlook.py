@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from tests.fixtures.snapshots import FAST, MIB, SLOW, SNAPSHOT, with_nodes
-from tierd.outlook import Outlook, cold_used_bytes, outlook, sentence
+from tierd.outlook import Outlook, outlook, sentence
+from tierd.sensed import cold_used_bytes
 
 
 def test_what_the_sensor_counts_and_is_not_data_is_left_out() -> None:

@@ -115,27 +115,45 @@ def user_input(target: int) -> Goal:
 def test_demand_senses_first_and_moves_by_a_goal_of_its_own(tuner: Tuner) -> None:
     plan = policy.plan(TWO, ALL, Config(tuner=tuner))
     assert plan.tuner.loop is Loop.demand
-    for kdamond, sense in zip(plan.kdamonds, (Sense.cold, Sense.hot), strict=True):
-        clock, sensor, mover = kdamond.context.schemes
-        assert (clock.action, sensor.action) == (Action.stat, Action.stat)
-        assert (clock.quota, sensor.quota) == (Quota(bytes_max=0), Quota(bytes_max=0))
-        assert sensor.pattern == mover.pattern
+    for index, sense in enumerate((Sense.cold, Sense.hot)):
+        *sensing, mover = plan.kdamonds[index].context.schemes
+        assert {one.action for one in sensing} == {Action.stat}
+        assert {one.quota for one in sensing} == {Quota(bytes_max=0)}
+        known = {s.scheme: s.sense for s in plan.sensors if s.kdamond == index}
+        assert set(known) == set(range(len(sensing)))
+        (same,) = [scheme for scheme, found in known.items() if found is sense]
+        assert sensing[same].pattern == mover.pattern
         assert mover.quota.goals == (user_input(10_000),)
         assert mover.quota.bytes_max > 0
-        assert sense in [one.sense for one in plan.sensors]
-    # A middle node senses both.
+    # A middle node senses all there is.
     middle = [one for one in policy.plan(THREE, ALL, Config()).sensors if one.node == 1]
-    assert [one.sense for one in middle] == [Sense.all, Sense.hot, Sense.cold]
+    assert {one.sense for one in middle} == set(Sense)
 
 
-def test_demand_asks_each_page_where_failures_are_free_and_the_region_longer_elsewhere() -> None:
-    asks, trusts = (
-        schemes(policy.plan(TWO, known, Config()))[2]
-        for known in (ALL, without(Feature.fail_charge))
+@pytest.mark.parametrize("least_bp", [1, 500, 3_000, 10_000])
+def test_the_weights_of_heat_add_up_to_the_share_of_hits(least_bp: int) -> None:
+    plan = policy.plan(TWO, ALL, Config(hot_accesses_min_bp=least_bp))
+    found = [
+        (plan.kdamonds[0].context.schemes[one.scheme].pattern.nr_accesses.min, one.weight)
+        for one in plan.sensors
+        if one.kdamond == 0 and one.weight
+    ]
+    samples = plan.kdamonds[0].context.intervals.samples
+    least = max(1, -(-samples * least_bp // 10_000))
+    assert found[0][0] == least
+    assert sum(weight for _, weight in found) == pytest.approx(1)
+    for hits in range(least, samples + 1):
+        heat = sum(weight for bound, weight in found if hits >= bound)
+        assert abs(heat - hits / samples) <= 0.31
+
+
+def test_demand_trusts_the_region_for_demotion_and_asks_each_page_for_promotion() -> None:
+    demote, promote = (
+        kdamond.context.schemes[-1] for kdamond in policy.plan(TWO, ALL, Config()).kdamonds
     )
-    assert [one.type for one in asks.filters] == [FilterType.young]
-    assert not trusts.filters
-    assert trusts.pattern.age.min > asks.pattern.age.min
+    assert not demote.filters
+    assert [one.type for one in promote.filters] == [FilterType.young]
+    assert demote.pattern.age.min > promote.pattern.age.min
 
 
 def test_demand_looks_often_enough_to_see_what_becomes_hot() -> None:
@@ -172,7 +190,7 @@ def test_what_the_kernel_keeps_free_raises_both_targets() -> None:
 def test_ages_need_fixed_intervals() -> None:
     plan = policy.plan(TWO, ALL, Config(cold_age_ms_min=30_000, hot_age_ms_min=150))
     assert plan.kdamonds[0].context.intervals.goal is None
-    _, _, demote, _, _, promote = schemes(plan)
+    demote, promote = (kdamond.context.schemes[-1] for kdamond in plan.kdamonds)
     assert (demote.pattern.age.min, promote.pattern.age.min) == (300, 2)
 
 

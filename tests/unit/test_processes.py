@@ -1,7 +1,13 @@
 """Programs, and what they are bound to, from the files of /proc."""
 
+from errno import EACCES
+
+import pytest
+
 from tests.fixtures.machines import TextSysfs
-from tierd.processes import Process, bound_bytes, processes
+from tierd.neighbours import Neighbours, Owner, rivals
+from tierd.processes import PLACERS, Process, bound_bytes, placers, processes
+from tierd.sysfs import SysfsError
 
 MIB = 1 << 20
 
@@ -48,3 +54,29 @@ def test_a_hidden_numa_maps_is_not_known() -> None:
 def test_a_huge_program_is_not_looked_into() -> None:
     files = {"proc/30/status": status("db", 100 << 20), "proc/30/numa_maps": NUMA_MAPS}
     assert processes(TextSysfs(files))[0].bound_bytes is None
+
+
+def test_programs_that_place_memory_are_rivals_by_name() -> None:
+    names = ("init", "damo", "numad", "numad")
+    files = {f"proc/{pid}/comm": f"{name}\n" for pid, name in enumerate(names, 1)}
+    # One that ended meanwhile, and what is no process.
+    files |= {"proc/9/stat": "", "proc/version": "Linux"}
+    found = placers(TextSysfs(files))
+    assert found == ("numad", "damo")
+    nobody = Neighbours((), (), None, None, None)
+    assert [rival.owner for rival in rivals(nobody, found, ours_run=True)] == [
+        Owner.numad,
+        Owner.damo,
+    ]
+    assert rivals(nobody, (), ours_run=True) == ()
+
+
+@pytest.mark.parametrize("name", PLACERS)
+def test_whom_doctor_names_the_metric_knows(name: str) -> None:
+    assert Owner(name) == name
+
+
+def test_a_process_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(SysfsError) as caught:
+        placers(TextSysfs({}, refused=frozenset({"proc/7/comm"})))
+    assert caught.value.errno == EACCES

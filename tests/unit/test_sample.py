@@ -46,7 +46,7 @@ def machine() -> tuple[TextSysfs, Topology]:
 
 def test_a_sample_holds_everything_of_one_moment() -> None:
     sysfs, topology = machine()
-    taken = sample(sysfs, topology, (3,), 17.5)
+    taken = sample(sysfs, topology, {3: ()}, 17.5)
     assert taken.monotonic_s == 17.5
     assert [(n.node, n.total_bytes, n.used_bytes) for n in taken.nodes] == [
         (0, 256 << 20, 0),
@@ -63,22 +63,22 @@ def test_a_sample_holds_everything_of_one_moment() -> None:
 def test_newer_kernels_say_what_passed_the_filters() -> None:
     sysfs, topology = machine()
     newer = {**sysfs.files, f"{SCHEME}/stats/sz_ops_filter_passed": "6000\n"}
-    taken = sample(replace(sysfs, files=newer), topology, (3,), 0.0)
+    taken = sample(replace(sysfs, files=newer), topology, {3: ()}, 0.0)
     assert taken.kdamonds[0].schemes[0].sz_ops_filter_passed == 6000
 
 
 def test_watermarks_that_are_known_are_not_read_again() -> None:
     sysfs, topology = machine()
-    known = sample(sysfs, topology, (), 0.0).watermarks
+    known = sample(sysfs, topology, {}, 0.0).watermarks
     assert [w.node for w in known] == [0, 1]
     without = {path: text for path, text in sysfs.files.items() if path != "proc/zoneinfo"}
-    assert sample(replace(sysfs, files=without), topology, (), 1.0, known).watermarks == known
+    assert sample(replace(sysfs, files=without), topology, {}, 1.0, known).watermarks == known
 
 
 def test_a_kernel_without_pressure_figures() -> None:
     sysfs, topology = machine()
     without = {path: text for path, text in sysfs.files.items() if "pressure" not in path}
-    assert sample(replace(sysfs, files=without), topology, (), 0.0).pressure is None
+    assert sample(replace(sysfs, files=without), topology, {}, 0.0).pressure is None
 
 
 def test_a_sample_is_whole_or_not_at_all() -> None:
@@ -87,10 +87,10 @@ def test_a_sample_is_whole_or_not_at_all() -> None:
     for path in (*read, "proc/zoneinfo"):
         refused = replace(sysfs, files=dict(sysfs.files), refused=frozenset({path}))
         with pytest.raises(SysfsError):
-            sample(refused, topology, (3,), 0.0)
+            sample(refused, topology, {3: ()}, 0.0)
     for path in ("proc/vmstat", "proc/pressure/memory", "sys/devices/system/node/node1/meminfo"):
         with pytest.raises(TierdError):
-            sample(replace(sysfs, files={**sysfs.files, path: "\n"}), topology, (3,), 0.0)
+            sample(replace(sysfs, files={**sysfs.files, path: "\n"}), topology, {3: ()}, 0.0)
 
 
 def zone(name: str, **figures: int | None) -> Zone:
@@ -180,7 +180,7 @@ def test_watermarks_of_real_kernels_rise(name: str) -> None:
     sysfs = machines.load(name).sysfs
     topology = survey(sysfs, None)
     assert topology.page_bytes == 4096
-    for marks in sample(sysfs, topology, (), 0.0).watermarks:
+    for marks in sample(sysfs, topology, {}, 0.0).watermarks:
         assert 0 < marks.min_bytes < marks.low_bytes < marks.high_bytes < marks.promo_bytes
         assert marks.promo_bytes < topology.node(marks.node).size_bytes
         evenly = marks.low_bytes - marks.min_bytes

@@ -115,6 +115,23 @@ def test_reasons_neighbours_losses_and_events_are_told() -> None:
         assert said in text
 
 
+def test_what_kdamonds_used_before_this_daemon_is_not_its_cost() -> None:
+    status = document(SNAPSHOT)
+    cost = statusview.cpu_share(status)
+    for kdamond in status["kdamonds"]:
+        kdamond["cpu_seconds_total"] += 1000.0
+        kdamond["cpu_seconds_before"] = 1000.0
+    assert statusview.cpu_share(status) == pytest.approx(cost)
+
+
+def test_what_a_scheme_may_move() -> None:
+    lines = statusview.scheme_lines(document(SNAPSHOT)["schemes"], 120)
+    assert lines[1].split() == [
+        "demote-0-1", "40", "MB/s", "300", "MiB", "900", "MiB", "5", "MiB", "of", "19.1", "MiB", "7"
+    ]  # fmt: skip
+    assert lines[2].split()[-2:] == ["parked", "3"]
+
+
 def test_before_the_first_reading() -> None:
     starting = {"schema": "tierd.status/1", "state": "starting"}
     assert statusview.text(starting, NOW, 80).startswith("STARTING")

@@ -5,13 +5,26 @@ from hypothesis import strategies as st
 
 from tierd.damon import PAGE_BYTES
 from tierd.sim import law
-from tierd.throttle import KEEP, PARKED_BYTES, TARGET, TOLERANCE, Input, throttle
+from tierd.throttle import (
+    DOUBT_WINDOWS_MAX,
+    KEEP,
+    PARKED_BYTES,
+    SHORT_WINDOWS,
+    TARGET,
+    TOLERANCE,
+    Input,
+    grown,
+    throttle,
+)
 
 QUOTAS = st.integers(1, 1 << 34)
 SOME = st.integers(PAGE_BYTES, 1 << 34)
 
 # An input has four digits: what it cannot say adds up over the windows.
 ROUNDING = 0.02
+
+# As fast as it goes, then slower; and once more for what rounding leaves.
+STEPS_MAX = 3
 
 
 def after(quota_bytes: int, given_: Input, windows: int | None = None) -> int:
@@ -64,3 +77,47 @@ def test_from_rest_to_a_rate_takes_a_doubling_per_window() -> None:
 def test_a_window_too_many_while_shrinking_costs_little() -> None:
     given_ = throttle(2_000_000, 0)
     assert after(2_000_000, given_, given_.windows + 1) >= PARKED_BYTES / 4
+
+
+@given(st.integers(PAGE_BYTES, 1 << 20), st.integers(0, 2 * TARGET), st.integers(0, 8))
+def test_what_a_quota_will_be_is_what_the_kernel_makes_of_it(
+    quota_bytes: int, value: int, windows: int
+) -> None:
+    found = after(quota_bytes, Input(value, value, windows))
+    assert abs(grown(quota_bytes, value, windows) - found) <= 1 + found * ROUNDING
+
+
+def test_half_a_window_is_half_a_doubling() -> None:
+    assert abs(grown(grown(1 << 20, 0, 0.5), 0, 0.5) - (1 << 21)) <= 2
+    assert grown(1 << 20, TARGET, 7.3) == 1 << 20
+
+
+def test_a_little_growth_is_not_left_to_a_single_window() -> None:
+    """One too many or too few of it would be the square of what was wanted, or nothing."""
+    given_ = throttle(1_000_000, 1_700_000)
+    assert given_.windows == 2
+    assert 1_250_000 < after(1_000_000, given_, 1) < 1_350_000
+    assert after(1_000_000, given_, 3) < 1.35 * 1_700_000
+
+
+@given(QUOTAS, SOME, st.floats(0, 8))
+def test_in_doubt_growth_ends_slower(quota_bytes: int, wanted_bytes: int, doubt: float) -> None:
+    """By as many windows too many it is twice as much at most, and it gets there all the same."""
+    # Counting in bytes, a quota of a few of them cannot grow by less than one.
+    quota_bytes = max(quota_bytes, 1000)
+    slack = TOLERANCE + ROUNDING
+    for _ in range(STEPS_MAX):
+        given_ = throttle(quota_bytes, wanted_bytes, doubt)
+        if given_.value >= TARGET:
+            break
+        late = given_.windows + int(min(doubt, DOUBT_WINDOWS_MAX))
+        assert after(quota_bytes, given_, late) <= 2 * (1 + slack) * wanted_bytes
+        quota_bytes = after(quota_bytes, given_)
+    assert quota_bytes * (1 + slack) >= wanted_bytes
+
+
+def test_far_away_it_doubles_whatever_the_doubt() -> None:
+    far, near = throttle(1024, 2 << 20, 1.7), throttle(512 << 10, 2 << 20, 1.7)
+    assert (far.value, far.windows) == (0, 11 - 2 - SHORT_WINDOWS)
+    assert near.value > 0
+    assert near.windows == 4

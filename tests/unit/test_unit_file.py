@@ -2,11 +2,11 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import systemd
 from tierd import shipped
 from tierd.errors import ExitCode
 
@@ -16,8 +16,9 @@ EXAMPLES = sorted((ROOT / "systemd/examples").glob("*.conf"))
 
 EXPOSURE_MAX = 2.0
 
-analyze = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+# Settings come and go with its releases, and so do warnings. The unpacked one is fetched first.
+of_each_systemd = pytest.mark.parametrize(
+    "which", ["own", pytest.param(str(systemd.MAJOR), marks=pytest.mark.thorough)]
 )
 
 
@@ -26,28 +27,43 @@ def settings(path: Path) -> dict[str, str]:
     return {name: value for name, sign, value in pairs if sign and not name.startswith("#")}
 
 
-@analyze
-def test_its_exposure_is_small() -> None:
-    argv = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(UNIT)]
-    said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+@of_each_systemd
+def test_its_exposure_is_small(which: str) -> None:
+    said = systemd.analyze(which).run("security", "--offline=yes", "--no-pager", str(UNIT)).stdout
     found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)
     assert found, said
     assert float(found[1]) <= EXPOSURE_MAX
 
 
-@analyze
+@of_each_systemd
 @pytest.mark.parametrize("example", [None, *EXAMPLES], ids=lambda e: e.stem if e else "alone")
-def test_systemd_finds_nothing_to_complain_of(tmp_path: Path, example: Path | None) -> None:
+def test_systemd_finds_nothing_to_complain_of(
+    tmp_path: Path, example: Path | None, which: str
+) -> None:
     unit = tmp_path / "tierd.service"
     unit.write_text(UNIT.read_text().replace("/usr/bin/tierd", "/bin/true"))
     if example is not None:
         drop_ins = tmp_path / "tierd.service.d"
         drop_ins.mkdir()
         shutil.copy(example, drop_ins)
-    argv = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    words = ("verify", "--man=no", "--recursive-errors=no", str(unit))
+    done = systemd.analyze(which).run(*words)
     ours = [line for line in done.stderr.splitlines() if "tierd" in line]
     assert (done.returncode, ours) == (0, [])
+
+
+@pytest.mark.thorough
+def test_the_unpacked_systemd_is_the_one_that_is_meant() -> None:
+    assert systemd.analyze(str(systemd.MAJOR)).major == systemd.MAJOR
+
+
+@of_each_systemd
+def test_what_systemd_does_not_know_is_noticed(tmp_path: Path, which: str) -> None:
+    """Else the tests above would pass with a systemd that looks at nothing."""
+    unit = tmp_path / "tierd.service"
+    unit.write_text("[Service]\nExecStart=/bin/true\nProtectEverything=yes\n")
+    words = ("verify", "--man=no", "--recursive-errors=no", str(unit))
+    assert "ProtectEverything" in systemd.analyze(which).run(*words).stderr
 
 
 def test_what_does_not_mend_itself_is_not_tried_again() -> None:

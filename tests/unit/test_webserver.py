@@ -70,6 +70,7 @@ def test_a_long_page_comes_whole_to_a_client_that_takes_it_in_pieces(port: int) 
         (b"GET /\xff HTTP/1.1\r\n\r\n", HTTPStatus.NOT_FOUND),
         (b"POST /metrics HTTP/1.1\r\n\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
         (b"GET /metrics\r\n\r\n", HTTPStatus.BAD_REQUEST),
+        (b"GET /metrics HTTP/1.1\r\nX: ", HTTPStatus.BAD_REQUEST),
         (b"GET /metrics HTTP/9.9\r\n\r\n", HTTPStatus.BAD_REQUEST),
         (b"\0\xff\x16\x03\r\n\r\n", HTTPStatus.BAD_REQUEST),
         (b"", HTTPStatus.BAD_REQUEST),
@@ -104,7 +105,7 @@ def test_two_hundred_silent_clients_hold_up_nobody_and_take_no_thread(port: int)
             if number % 2:
                 sock.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
         assert ask(port).endswith(b"tierd_state 1\n")
-        assert len(os.listdir("/proc/self/task")) == threads  # noqa: PTH208
+        assert len(os.listdir("/proc/self/task")) <= threads  # noqa: PTH208
 
 
 def test_beyond_the_bound_the_one_that_has_waited_longest_goes(port: int) -> None:
@@ -123,7 +124,7 @@ def test_one_that_takes_no_answer_is_let_go(monkeypatch: pytest.MonkeyPatch, por
 
 
 def test_an_address_that_is_taken_is_said(port: int) -> None:
-    with pytest.raises(CannotListen, match=rf"127\.0\.0\.1:{port}: Address already in use"):
+    with pytest.raises(CannotListen, match=rf"127\.0\.0\.1:{port}: Address already in use$"):
         webserver.listen(f"127.0.0.1:{port}")
 
 

@@ -35,6 +35,37 @@ def test_a_reason_is_told_once_with_its_last_figures() -> None:
     assert "41 MiB" not in text
 
 
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        (
+            "waits: free memory of node 0 is 41 MiB below the mark",
+            "promotion from node1 to node0 waits because free memory of node 0 is 41 MiB below the "
+            "mark",
+        ),
+        (
+            "parked for 30 s: it came up, and as much waits",
+            "promotion from node1 to node0 is parked for 30 s because it came up, and as much "
+            "waits",
+        ),
+        (
+            "up to 30 MB/s, as there is room on node 0: 50 MiB hot on node 1",
+            "promotion from node1 to node0 goes up to 30 MB/s, as there is room on node 0, for "
+            "50 MiB hot on node 1",
+        ),
+        ("as much as fits", "promotion from node1 to node0: as much as fits"),
+    ],
+)
+def test_the_decision_is_said_as_one_would_say_it(reason: str, sentence: str) -> None:
+    assert f"promote-1-0: {sentence}" in whyview.text([look(at(0.0, reason))], 1, 200)
+
+
+def test_what_the_kernel_may_move() -> None:
+    text = whyview.text(LOOKS, 1, 120)
+    assert "the kernel may move nothing in a window now, and 19.1 MiB at most" in text
+    assert "the kernel may move 5 MiB in a window now" in text
+
+
 def test_what_was_read_comes_first() -> None:
     lines = whyview.text(LOOKS, 0, 120).splitlines()
     assert lines[2:5] == [

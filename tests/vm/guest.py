@@ -84,6 +84,7 @@ def run(
     commands: Sequence[Command],
     files: Mapping[str, bytes] | None = None,
     append: str = "",
+    suite: str = rootfs.SUITE,
 ) -> Verdict:
     """Boot, run the commands one after the other, and return what they said.
 
@@ -91,7 +92,7 @@ def run(
     """
     for tries in range(1, TRIES + 1):
         try:
-            seen = _once(series, machine, commands, files or {}, append)
+            seen = _once(series, machine, commands, files or {}, append, suite)
             return replace(seen, tries=tries)
         except LostGuest as error:
             log.warning("%s on %s, try %d of %d: %s", series, machine.name, tries, TRIES, error)
@@ -108,7 +109,7 @@ def shell(series: str, machine: Machine) -> int:
     with tempfile.TemporaryDirectory(prefix="tierd-vm.") as scratch:
         columns, rows = shutil.get_terminal_size()
         job = _pack(Path(scratch), {"shell": True, "columns": columns, "rows": rows}, {})
-        argv = [*_argv(series, machine, job, None, ""), "-serial", "mon:stdio"]
+        argv = [*_argv(series, machine, job, None), "-serial", "mon:stdio"]
         return subprocess.run(argv, env=_environment(), check=False).returncode
 
 
@@ -118,13 +119,14 @@ def _once(
     commands: Sequence[Command],
     files: Mapping[str, bytes],
     append: str,
+    suite: str,
 ) -> Verdict:
     listed = [{"argv": command.argv, "timeout_s": command.timeout_s} for command in commands]
     with tempfile.TemporaryDirectory(prefix="tierd-vm.") as scratch:
         folder = Path(scratch)
         job = _pack(folder, {"shell": False, "commands": listed}, files)
         port, console = folder / "port", folder / "console"
-        argv = [*_argv(series, machine, job, port, append), "-serial", f"file:{console}"]
+        argv = [*_argv(series, machine, job, port, append, suite), "-serial", f"file:{console}"]
         work_s = sum(command.timeout_s + 10 for command in commands)
         with slot.held():
             ended = _wait(argv, port, work_s)
@@ -238,7 +240,14 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **dict(emulator.get().environment)}
 
 
-def _argv(series: str, machine: Machine, job: Path, port: Path | None, append: str) -> list[str]:
+def _argv(
+    series: str,
+    machine: Machine,
+    job: Path,
+    port: Path | None,
+    append: str = "",
+    suite: str = rootfs.SUITE,
+) -> list[str]:
     kernel = kernels.get(series)
     words = [
         *ENDING_TOGETHER,
@@ -247,7 +256,7 @@ def _argv(series: str, machine: Machine, job: Path, port: Path | None, append: s
         *("-nodefaults", "-display", "none", "-no-reboot"),
         *("-kernel", str(kernel.image), "-initrd", str(kernel.initramfs)),
         *("-append", f"console=ttyS0 panic=-1 oops=panic quiet {MARK} {append}".strip()),
-        *("-drive", f"file={rootfs.get()},if=virtio,format=raw,snapshot=on"),
+        *("-drive", f"file={rootfs.get(suite)},if=virtio,format=raw,snapshot=on"),
         *("-drive", f"file={job},if=virtio,format=raw,readonly=on"),
         *hardware(machine),
     ]

@@ -6,12 +6,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tests.vm import apt, cache
 from tests.vm.errors import Missing
 
 SUITE = "bookworm"
+
+# The next Debian, with systemd 257 and Python 3.13.
+NEWER_SUITE = "trixie"
 
 # What tierd imports, what its tests run, and an init for the tests of the unit.
 PACKAGES = (
@@ -69,17 +73,19 @@ ExecStartPre=tar -x -C /job -f /dev/vdb
 ExecStart=sh -c 'cd /job/project && exec python3 -B tests/vm/agent.py'
 """
 
-# What the image is made of: another recipe is another image.
-PARTS = (SUITE, PACKAGES, DAMO, SIZE, GUEST_INIT, AGENT_UNIT)
-RECIPE = hashlib.sha256(repr(PARTS).encode()).hexdigest()[:12]
 
-
-def get() -> Path:
+def get(suite: str = SUITE) -> Path:
     """The ext4 image, read only by convention: guests write to a snapshot."""
-    return cache.made(f"rootfs-{RECIPE}", _make) / "root.ext4"
+    return cache.made(f"rootfs-{recipe(suite)}", partial(_make, suite)) / "root.ext4"
 
 
-def _make(into: Path) -> None:
+def recipe(suite: str) -> str:
+    """Names what the image is made of: another recipe is another image."""
+    parts = (suite, PACKAGES, DAMO, SIZE, GUEST_INIT, AGENT_UNIT)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def _make(suite: str, into: Path) -> None:
     if shutil.which("debootstrap") is None:
         raise Missing("debootstrap is not installed")
     if os.geteuid() != 0:
@@ -88,7 +94,7 @@ def _make(into: Path) -> None:
     scratch = Path(tempfile.mkdtemp(dir=into))
     tree = scratch / "tree"
     try:
-        _fill(tree, source)
+        _fill(tree, suite, source)
         image = into / "root.ext4"
         apt.run(["truncate", "-s", SIZE, str(image)])
         apt.run(["mke2fs", "-q", "-t", "ext4", "-d", str(tree), str(image)])
@@ -96,7 +102,7 @@ def _make(into: Path) -> None:
         cache.remove(scratch)
 
 
-def _fill(tree: Path, source: apt.Source) -> None:
+def _fill(tree: Path, suite: str, source: apt.Source) -> None:
     # With something in it, debootstrap takes /sys for mounted already: no package's script may
     # reach this machine's kernel through it.
     (tree / "sys").mkdir(parents=True)
@@ -108,7 +114,7 @@ def _fill(tree: Path, source: apt.Source) -> None:
             "--variant=minbase",
             f"--keyring={source.signed_by}",
             f"--include={','.join(PACKAGES)}",
-            SUITE,
+            suite,
             str(tree),
             source.uri,
         ]

@@ -48,7 +48,7 @@ def machine_is(own: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
         kernel = kernels.Kernel("7.2", "7.2.0", own / "vmlinuz", own / "initramfs")
         monkeypatch.setattr(emulator, "get", lambda: emulator.Emulator((str(program),)))
         monkeypatch.setattr(kernels, "get", lambda _: kernel)
-        monkeypatch.setattr(rootfs, "get", lambda: own / "root.ext4")
+        monkeypatch.setattr(rootfs, "get", lambda _: own / "root.ext4")
 
     return make
 

@@ -1,0 +1,179 @@
+"""Scrape a tierd once a second for ten minutes: how long that takes, and what it grows by.
+
+    python -m bench.soak [--url http://127.0.0.1:19100/metrics]
+
+Without a URL it starts one, on the files of `bench.cost`: the real service, at its own pace, over
+real files that no kernel reads. Its resident set is what it says of itself. Five minutes before are
+left out, in which it grows by a MiB and then no more: caches fill, and `tierd why` remembers sixty
+rounds. How late this machine wakes one who sleeps is measured beside each scrape: on a busy one no
+scrape can be sooner than that.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from bench import cost
+from tierd import service
+from tierd.clock import SystemClock
+from tierd.rundir import RunDir
+from tierd.sysfs import RealSysfs
+from tierd.webserver import listen
+
+FIRST = 300
+INTERVAL_S = 1.0
+NAP_S = 0.010
+TIMEOUT_S = 10.0
+START_S_MAX = 30.0
+
+# The promises: flat within this, and 99 of 100 sooner than that.
+GROWTH_BYTES_MAX = 1 << 20
+P99_S_MAX = 0.020
+
+_RESIDENT = re.compile(rb"^process_resident_memory_bytes (\S+)$", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class Kept(RealSysfs):
+    """Laid-out files that keep what is written, but for commands: no kernel is there to obey."""
+
+    def write(self, path: str, value: str) -> None:
+        if not path.endswith("/state"):
+            (self.root / path).write_text(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """How long one took, what resident set it told, and how late the machine was just before."""
+
+    took_s: float
+    resident_bytes: int
+    late_s: float
+
+
+def scrape(url: str) -> Scrape | None:
+    """One of them; None from somebody who is no tierd."""
+    slept_s = time.monotonic()
+    time.sleep(NAP_S)
+    began_s = time.monotonic()
+    with urlopen(url, timeout=TIMEOUT_S) as response:
+        body = response.read()
+    took_s = time.monotonic() - began_s
+    found = _RESIDENT.search(body)
+    late_s = began_s - slept_s - NAP_S
+    return None if found is None else Scrape(took_s, int(float(found[1])), late_s)
+
+
+def scraped(url: str, scrapes: int) -> Iterator[Scrape]:
+    for _ in range(scrapes):
+        next_s = time.monotonic() + INTERVAL_S
+        found = scrape(url)
+        if found is None:
+            raise SystemExit(f"{url} does not tell process_resident_memory_bytes: is it tierd's?")
+        yield found
+        time.sleep(max(0.0, next_s - time.monotonic()))
+
+
+def summary(seen: list[Scrape]) -> tuple[str, bool]:
+    """The figures, and whether the promises were kept."""
+    took = sorted(one.took_s for one in seen)
+    late = sorted(one.late_s for one in seen)
+    growth = seen[-1].resident_bytes - seen[0].resident_bytes
+    minutes = (f"{one.resident_bytes / 2**20:.2f}" for one in [*seen[::60], seen[-1]])
+    lines = (
+        f"scrapes                 {len(seen)}",
+        f"median, p99, longest    {told(took)}",
+        f"the machine itself late {told(late)}",
+        f"resident set (MiB)      {' '.join(minutes)}",
+        f"growth                  {growth / 2**10:.0f} KiB",
+    )
+    return "\n".join(lines), growth <= GROWTH_BYTES_MAX and p99(took) <= P99_S_MAX
+
+
+def p99(seconds: list[float]) -> float:
+    return seconds[int(0.99 * len(seconds))]
+
+
+def told(seconds: list[float]) -> str:
+    figures = (seconds[len(seconds) // 2], p99(seconds), seconds[-1])
+    return ", ".join(f"{figure * 1000:.1f}" for figure in figures) + " ms"
+
+
+@contextmanager
+def started() -> Iterator[str]:
+    """A tierd at work on laid-out files; where it tells its numbers."""
+    with tempfile.TemporaryDirectory(prefix="tierd-soak.") as scratch:
+        base = Path(scratch)
+        folder = RunDir(base / "run", base / "lib")
+        folder.make()
+        cost.lay_out(base / "root", folder)
+        with listen("127.0.0.1:0") as free:
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        (base / "tierd.yaml").write_text(f"metrics: {{address: {address}}}\n")
+        child = subprocess.Popen([sys.executable, "-m", "bench.soak", "--serve", str(base)])
+        try:
+            url = f"http://{address}/metrics"
+            _await(url)
+            yield url
+        finally:
+            child.send_signal(signal.SIGTERM)
+            child.wait(START_S_MAX)
+
+
+def _await(url: str) -> None:
+    end_s = time.monotonic() + START_S_MAX
+    while time.monotonic() < end_s:
+        try:
+            if scrape(url) is not None:
+                return
+        except URLError:
+            time.sleep(0.1)
+    raise SystemExit(f"nothing answers at {url}")
+
+
+def serve(base: Path) -> int:
+    """The daemon that is scraped, until a signal."""
+    root = base / "root"
+    stage = service.Stage(
+        "laid-out files", Kept(root), SystemClock(), cost.BOOT_ID, lambda inbox: inbox
+    )  # fmt: skip
+    options = service.Options(
+        root=root, folder=RunDir(base / "run", base / "lib"), config=base / "tierd.yaml",
+        config_required=True, drop_ins=None, observe=False, for_s=None, live=False,
+    )  # fmt: skip
+    return service.run(options, stage, lambda _line: None)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
+    parser.add_argument("--url", help="of one that runs already")
+    parser.add_argument("--scrapes", type=int, default=600, help="after those that are left out")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve is not None:
+        return serve(arguments.serve)
+    if arguments.url is not None:
+        return _tell(arguments.url, arguments.scrapes)
+    with started() as url:
+        return _tell(url, arguments.scrapes)
+
+
+def _tell(url: str, scrapes: int) -> int:
+    text, kept = summary(list(scraped(url, FIRST + scrapes))[FIRST:])
+    print(f"{text}\nload at the end         {os.getloadavg()[0]:.1f}")
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

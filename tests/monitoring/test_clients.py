@@ -1,0 +1,101 @@
+"""A whole tierd and those who ask too much of it: its loop goes on, and it does not grow.
+
+What each server answers to whom is in tests/unit (webserver, api); here it is a real process, which
+tells its resident set itself.
+"""
+
+import contextlib
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.monitoring.scene import BOUND_S, Scene, get, machine_and_tierd, wait_for
+from tierd import client
+from tierd.service import RECENT
+
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+
+AT_ONCE = 200
+SCRAPES = 600
+GROWTH_BYTES_MAX = 1 << 20
+
+# Rounds that the loop does while they all hang on.
+ROUNDS = 5
+
+Connect = Callable[[], socket.socket]
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with machine_and_tierd(tmp_path_factory.mktemp("clients")) as made:
+        # What `tierd why` remembers grows until then.
+        wait_for("a memory", lambda: len(client.get(made.socket, "/v1/recent")["looks"]) == RECENT)
+        yield made
+
+
+def resident_bytes(live: Scene) -> int:
+    found = re.search(rb"^process_resident_memory_bytes (\S+)$", get(live.metrics) or b"", re.M)
+    assert found is not None
+    return int(float(found[1]))
+
+
+def over_tcp(live: Scene) -> socket.socket:
+    host, _, port = live.ours.partition(":")
+    return socket.create_connection((host, int(port)), BOUND_S)
+
+
+def over_unix(live: Scene) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(BOUND_S)
+    sock.connect(str(live.socket))
+    return sock
+
+
+def sends(connect: Connect, raw: bytes) -> None:
+    """All of it, as far as it is taken, and hears what is said."""
+    with connect() as sock, contextlib.suppress(ConnectionError):
+        sock.sendall(raw)
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(65536):
+            pass
+
+
+def besiege(live: Scene, connect: Connect) -> None:
+    """Silent ones, ones that never end asking, ones that take no answer; then garbage."""
+    with ExitStack() as held:
+        for number in range(AT_ONCE):
+            sock = held.enter_context(connect())
+            if number % 3:
+                sock.sendall(b"GET /v1/recent HTTP/1.1\r\nX: " + b"\r\n\r\n" * (number % 3 - 1))
+        before = live.status()["at"]
+        wait_for("the loop", lambda: rounds_since(live, before) >= ROUNDS)
+    for garbage in (b"\0\xff" * 1000, b"\r\n\r\n", b"POST " + b"/" * 10_000_000):
+        sends(connect, garbage)
+
+
+def rounds_since(live: Scene, at: float) -> int:
+    looks = client.get(live.socket, "/v1/recent")["looks"]
+    return sum(look["at"] > at for look in looks)
+
+
+@pytest.mark.parametrize("over", [over_tcp, over_unix])
+def test_a_siege_neither_stops_the_loop_nor_makes_it_grow(
+    live: Scene, over: Callable[[Scene], socket.socket]
+) -> None:
+    besiege(live, lambda: over(live))
+    before = resident_bytes(live)
+    for _ in range(3):
+        besiege(live, lambda: over(live))
+    assert resident_bytes(live) - before <= GROWTH_BYTES_MAX
+
+
+def test_scrapes_leave_nothing_behind(live: Scene) -> None:
+    """Ten minutes of them, one after the other; tools/soak_scrape.py takes the ten minutes."""
+    get(live.metrics)
+    before = resident_bytes(live)
+    for _ in range(SCRAPES):
+        assert get(live.metrics) is not None
+    assert resident_bytes(live) - before <= GROWTH_BYTES_MAX

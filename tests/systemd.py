@@ -1,0 +1,59 @@
+"""systemd-analyze of several releases of Debian: the machine's own, and one that is unpacked.
+
+The unit is to work with all of them, and each has settings and warnings of its own.
+"""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache as once
+
+from tests.needed import needed
+from tests.vm import cache, unpacked
+from tests.vm.errors import VmError
+from tests.vm.rootfs import NEWER_SUITE
+
+# That of NEWER_SUITE; guests have Debian 12's as a rule, which is 252.
+MAJOR = 257
+
+PROGRAM = "usr/bin/systemd-analyze"
+
+
+@dataclass(frozen=True, slots=True)
+class Analyze:
+    """A systemd-analyze, and of which systemd."""
+
+    argv: tuple[str, ...]
+    major: int
+
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        argv = [*self.argv, *words]
+        return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+@once
+def find(which: str) -> Analyze | str:
+    """The machine's `own` or that of Debian 13, or why there is none."""
+    if which == "own":
+        own = shutil.which("systemd-analyze")
+        return "systemd-analyze is not installed" if own is None else _known((own,))
+    try:
+        tree = cache.made(
+            f"systemd-{MAJOR}", lambda into: unpacked.fetch("systemd", NEWER_SUITE, into)
+        )
+    except VmError as error:
+        return f"no systemd {MAJOR}: {error}"
+    return _known(unpacked.argv(tree, PROGRAM))
+
+
+def _known(argv: tuple[str, ...]) -> Analyze:
+    done = subprocess.run([*argv, "--version"], capture_output=True, text=True, check=True)
+    found = re.match(r"systemd (\d+)", done.stdout)
+    assert found, done.stdout
+    return Analyze(argv, int(found[1]))
+
+
+def analyze(which: str) -> Analyze:
+    """For a test, which is skipped without it."""
+    return needed(find(which))

@@ -1,0 +1,184 @@
+"""What `--json` prints: whole documents as they were, and the schemas that ship with them.
+
+A change shows as a change of the files in `documents/`: read the difference, then renew them with
+`TIERD_RENEW_GOLDEN=1 pytest tests/unit/test_documents.py`.
+"""
+
+import contextlib
+import copy
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.fixtures import machines
+from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN, parked
+from tierd import (
+    arguments,
+    chronicle,
+    commands,
+    doctor,
+    documentschema,
+    facts,
+    history,
+    lookback,
+    shipped,
+)
+from tierd import snapshot as snapshots
+from tierd.chronicle import Chronicle
+from tierd.clock import SystemClock
+from tierd.config import Config
+from tierd.documentschema import PUBLISHED, Published
+from tierd.kernel import Kernel
+from tierd.rundir import RunDir
+from tierd.snapshot import EventStatus, Snapshot
+
+GOLDEN = Path(__file__).parent / "documents"
+NOW = 4e9
+
+Document = Any
+
+
+def of_snapshot(snapshot: Snapshot) -> Document:
+    return snapshots.document(snapshot)
+
+
+def of_doctor(machine: str) -> Document:
+    kernel = Kernel.patient(machines.load(machine).sysfs, SystemClock())
+    known = facts.read(kernel, Config, lambda: None, is_root=True)
+    return doctor.as_document(doctor.examine(known))
+
+
+def of_command(words: str, machine: str, folder: Path) -> Document:
+    """What a command says of a machine; it is asked in the test's own process."""
+    machines.unpack(machines.load(machine).sysfs, folder / "root")
+    said: list[str] = []
+    asked = arguments.parse([*words.split(), "--root", str(folder / "root")])
+    commands.COMMANDS[asked.verb](asked, said.append)
+    return json.loads("\n".join(said))
+
+
+def kept(folder: Path) -> RunDir:
+    """Two readings and two events on disk."""
+    there = RunDir(folder, folder)
+    writes = Chronicle(there)
+    writes.happened(EventStatus(NOW, "running", "started"))
+    writes.happened(EventStatus(NOW + 10, "degraded", "node 1 has no memory"))
+    for at, one in enumerate((SNAPSHOT, UNKNOWN)):
+        writes.saw(replace(one, at=NOW + 10 * at))
+    return there
+
+
+DOCUMENTS: dict[str, Callable[[Path], Document]] = {
+    "status-active": lambda _: of_snapshot(SNAPSHOT),
+    "status-parked": lambda _: of_snapshot(parked()),
+    "status-unknown": lambda _: of_snapshot(UNKNOWN),
+    "status-starting": lambda _: {"schema": snapshots.SCHEMA, "state": snapshots.State.starting},
+    "doctor-two-tier-7.2": lambda _: of_doctor("two-tier-7.2"),
+    "doctor-one-tier-6.12": lambda _: of_doctor("one-tier-6.12"),
+    "plan-three-tier-7.2": lambda folder: of_command("plan --json", "three-tier-7.2", folder),
+    "plan-two-tier-6.12": lambda folder: of_command("plan --json", "two-tier-6.12", folder),
+    "tiers-two-socket-7.2": lambda folder: of_command("tiers --json", "two-socket-7.2", folder),
+    "tiers-slow-offline-7.2": lambda folder: of_command("tiers --json", "slow-offline-7.2", folder),
+    "events-two": lambda folder: json.loads(
+        lookback.events_json(lookback.kept_events(kept(folder), None))
+    ),
+    "events-none": lambda _: json.loads(lookback.events_json(())),
+    "history-two": lambda folder: json.loads(
+        history.as_json(chronicle.readings(kept(folder), NOW - 60), NOW - 60, NOW + 60)
+    ),
+    "history-none": lambda _: json.loads(history.as_json((), NOW - 60, NOW)),
+}
+
+
+def published(name: str) -> Published:
+    return next(one for one in PUBLISHED if one.verb == name.partition("-")[0])
+
+
+# Plans are held, word for word, by test_golden_plans.py.
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if not name.startswith("plan-")])
+def test_a_document_is_as_it_was(name: str, tmp_path: Path) -> None:
+    text = json.dumps(DOCUMENTS[name](tmp_path), indent=1) + "\n"
+    golden = GOLDEN / f"{name}.json"
+    if os.environ.get("TIERD_RENEW_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text)
+    assert golden.read_text() == text
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_is_as_its_schema_says(name: str, tmp_path: Path) -> None:
+    document = json.loads(json.dumps(DOCUMENTS[name](tmp_path)))
+    schema = json.loads(shipped.text(f"schema-{published(name).verb}"))
+    assert document["schema"] == published(name).schema
+    assert errors(schema, document) == []
+    # And says nothing that the schema does not know.
+    assert errors(closed(schema), document) == []
+
+
+def errors(schema: Document, document: Document) -> list[str]:
+    checker = jsonschema.Draft202012Validator(schema)
+    return [f"{error.json_path}: {error.message}" for error in checker.iter_errors(document)]
+
+
+def closed(schema: Document) -> Document:
+    """The schema, with no room for names that it does not have."""
+    made = copy.deepcopy(schema)
+    _close(made)
+    return made
+
+
+def _close(schema: Document) -> None:
+    if isinstance(schema, dict):
+        if schema.get("type") == "object" and "properties" in schema:
+            schema["additionalProperties"] = False
+        for inner in schema.values():
+            _close(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            _close(inner)
+
+
+@pytest.mark.parametrize("one", PUBLISHED, ids=lambda one: one.verb)
+def test_a_schema_is_one(one: Published) -> None:
+    jsonschema.Draft202012Validator.check_schema(documentschema.of(one))
+
+
+def test_every_verb_that_speaks_json_has_a_schema() -> None:
+    assert {verb for verb in arguments.VERBS if speaks_json(verb)} == {
+        one.verb for one in PUBLISHED
+    }
+
+
+def speaks_json(verb: str) -> bool:
+    with contextlib.suppress(SystemExit):
+        arguments.parse([verb, "--json"])
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda it: it.pop("nodes"), "'nodes' is a required property"),
+        (lambda it: it["nodes"][0].update(size_bytes="1 GiB"), "$.nodes[0].size_bytes"),
+        (lambda it: it.update(state="well"), "$.state"),
+        (lambda it: it.update(schema="tierd.status/2"), "$.schema"),
+    ],
+)
+def test_what_breaks_the_promise_is_seen(spoil: Callable[[Document], None], said: str) -> None:
+    document = json.loads(json.dumps(of_snapshot(SNAPSHOT)))
+    spoil(document)
+    schema = json.loads(shipped.text("schema-status"))
+    assert any(said in error for error in errors(schema, document))
+
+
+def test_a_reader_of_today_takes_a_document_of_tomorrow() -> None:
+    document = json.loads(json.dumps(of_snapshot(SNAPSHOT)))
+    document["new"] = document["nodes"][0]["new"] = 1
+    assert errors(json.loads(shipped.text("schema-status")), document) == []

@@ -1,0 +1,154 @@
+"""What a command loads is most of the time that it takes, and a count of it, unlike that time, is
+the same on every machine."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import machines
+from tests.fixtures.snapshots import SNAPSHOT
+from tierd import api
+from tierd.api import Sources
+from tierd.chronicle import Chronicle
+from tierd.rundir import RunDir
+from tierd.snapshot import document
+
+# Runs a command, and prints what it has loaded that the interpreter had not.
+PROGRAM = """
+import io, sys
+before = set(sys.modules)
+from tierd import cli
+said, sys.stdout = sys.stdout, io.StringIO()
+code = cli.main(sys.argv[1:])
+print(code, *sorted(set(sys.modules) - before), file=said)
+"""
+
+# What every command has, `status` and `print` alike.
+CORE = {
+    "tierd",
+    "tierd.arguments",
+    "tierd.cli",
+    "tierd.client",
+    "tierd.commands",
+    "tierd.errors",
+    "tierd.rundir",
+    "tierd.shipped",
+    "tierd.terminal",
+    "tierd.units",
+}
+STATUS = CORE | {"tierd.render", "tierd.sensed", "tierd.statusview"}
+LOOKING_BACK = STATUS - {"tierd.statusview"} | {
+    "tierd.chronicle",
+    "tierd.history",
+    "tierd.lookback",
+    "tierd.picture",
+    "tierd.plots",
+    "tierd.ring",
+    "tierd.snapshot",
+}
+
+# Of the standard library, each as long to load as a quarter of what `status` needs of tierd.
+SLOW = {
+    "asyncio",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "fractions",
+    "http",
+    "inspect",
+    "logging",
+    "shutil",
+    "subprocess",
+}
+# What only the daemon has to do with.
+DAEMONS = {
+    "http",
+    "prometheus_client",
+    "tierd.api",
+    "tierd.apply",
+    "tierd.daemon",
+    "tierd.demand",
+    "tierd.metrics",
+    "tierd.regard",
+    "tierd.service",
+    "tierd.sim",
+    "tierd.webserver",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A machine, and a daemon's files of which it would say nothing unusual."""
+    machines.unpack(machines.load("two-tier-7.2").sysfs, tmp_path / "root")
+    Chronicle(RunDir(tmp_path, tmp_path)).saw(SNAPSHOT)
+    return tmp_path
+
+
+def loaded(folder: Path, words: str) -> set[str]:
+    """The modules that the command has loaded in the end."""
+    places = f"--root {folder}/root --run-dir {folder} --state-dir {folder}"
+    look = {"/v1/status": document(SNAPSHOT), "/v1/recent": {"looks": [document(SNAPSHOT)]}}
+    server = api.serve(
+        folder / "api.sock",
+        Sources({path: json.dumps(what) for path, what in look.items()}.get, lambda _event: False),
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *words.split(), *places.split()],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    finally:
+        server.stop()
+    code, *modules = done.stdout.split()
+    assert code == "0", done
+    return set(modules)
+
+
+def ours(modules: set[str]) -> set[str]:
+    return {module for module in modules if module.partition(".")[0] == "tierd"}
+
+
+def strangers(modules: set[str]) -> set[str]:
+    """What is neither tierd's nor Python's; what a module in C has of its compiler counts not."""
+    tops = {module.partition(".")[0] for module in modules}
+    return {
+        top
+        for top in tops - {"tierd"} - sys.stdlib_module_names
+        if not top.startswith(("_cython", "cython"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "modules"),
+    [("status", STATUS), ("why 0", STATUS | {"tierd.whyview"}), ("print unit", CORE)],
+)
+def test_who_asks_the_daemon_loads_next_to_nothing(
+    folder: Path, words: str, modules: set[str]
+) -> None:
+    found = loaded(folder, words)
+    assert ours(found) == modules
+    assert not strangers(found)
+    assert not found & SLOW
+
+
+@pytest.mark.parametrize("words", ["events", "history", "history --json"])
+def test_who_looks_back_loads_what_reads_and_draws(folder: Path, words: str) -> None:
+    found = loaded(folder, words)
+    assert ours(found) == LOOKING_BACK
+    assert not strangers(found)
+
+
+@pytest.mark.parametrize("words", ["tiers", "plan", "plan --writes", "doctor", "check"])
+def test_who_looks_at_the_machine_loads_no_daemon(folder: Path, words: str) -> None:
+    (folder / "tierd.yaml").write_text("headroom: 10%\n")
+    config = f"{folder}/tierd.yaml"
+    named = f"check {config}" if words == "check" else f"{words} --config {config}"
+    found = loaded(folder, named)
+    assert not found & DAEMONS
+    assert strangers(found) <= {"yaml", "_yaml"}
