@@ -21,18 +21,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tierd import daemon
 from tierd.clock import Clock, SystemClock
-from tierd.config import Config
-from tierd.inbox import SystemInbox
-from tierd.outside import Outside
-from tierd.rundir import RunDir
-from tierd.running import Identity
-from tierd.service import FileStore
+from tierd.configuration.config import Config
+from tierd.loop import daemon
+from tierd.loop.outside import Outside
+from tierd.loop.running import Identity
+from tierd.loop.service import FileStore
+from tierd.record.rundir import RunDir
+from tierd.serving.inbox import SystemInbox
 from tierd.sysfs import PatientSysfs, RealSysfs, SysfsError
 
 if TYPE_CHECKING:
-    from tierd.reporter import Reporter
+    from tierd.serving.reporter import Reporter
 
 MACHINE = "two-socket"
 # The series that needs the most from tierd: it refreshes no statistics by itself.
@@ -107,9 +107,9 @@ def outside_of(sysfs: PatientSysfs, clock: Clock, store: FileStore) -> Outside:
 
 def child(root: Path, folder: RunDir, ticks: int) -> None:
     """The measured process: adopt, then tick without waiting; its figures as JSON."""
-    from tierd import api, service  # noqa: F401 - what `tierd run` has loaded
-    from tierd.reporter import Reporter
-    from tierd.tally import Tally
+    from tierd.record.tally import Tally
+    from tierd.serving import api  # noqa: F401 - what `tierd run` has loaded
+    from tierd.serving.reporter import Reporter
 
     (root / "sink").touch()
     clock = SystemClock()
@@ -150,7 +150,7 @@ def resident() -> int:
 
 def scraped(reporter: "Reporter") -> tuple[list[float], int]:
     """How long scrapes take, the shortest first, and what the process has grown by."""
-    from tierd import webserver
+    from tierd.serving import webserver
 
     with webserver.listen("127.0.0.1:0") as listener:
         port = listener.getsockname()[1]
@@ -200,8 +200,8 @@ def run_child(argv: list[str]) -> dict[str, float]:
 
 def status_s(base: Path) -> float:
     """`tierd status` against the API of a daemon that answers from a snapshot of this machine."""
-    from tierd import api
-    from tierd.service import Published
+    from tierd.loop.service import Published
+    from tierd.serving import api
 
     clock = SystemClock()
     sysfs = PatientSysfs(Swallowing(base / "root"), clock)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.errors import BenchError
-from tierd import discovery
 from tierd.errors import TierdError
+from tierd.machine import discovery
 from tierd.sysfs import Sysfs
 
 

@@ -25,11 +25,11 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from bench import cost
-from tierd import service
 from tierd.clock import SystemClock
-from tierd.rundir import RunDir
+from tierd.loop import service
+from tierd.record.rundir import RunDir
+from tierd.serving.webserver import listen
 from tierd.sysfs import RealSysfs
-from tierd.webserver import listen
 
 FIRST = 300
 INTERVAL_S = 1.0

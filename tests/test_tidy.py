@@ -1,6 +1,7 @@
 """The rules of the house that no linter knows: who may do IO, and how long things may grow."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,42 +12,42 @@ ROOT = Path(__file__).parent.parent
 # Modules that decide. They may import only what cannot do IO: the first set from the standard
 # library, the second from tierd, of which topology and config are used for their frozen types.
 PURE = {
-    "counters.py",
-    "doctor.py",
-    "findings.py",
-    "outlook.py",
-    "plots.py",
-    "screen.py",
-    "sensed.py",
-    "machine_checks.py",
-    "neighbour_checks.py",
+    "doctor/doctor.py",
+    "doctor/findings.py",
+    "doctor/machine_checks.py",
+    "doctor/neighbour_checks.py",
     "errors.py",
-    "units.py",
-    "damo_format.py",
-    "damon.py",
-    "plan.py",
-    "policy.py",
-    "safety.py",
-    "saved.py",
-    "scope.py",
-    "average.py",
-    "benefit.py",
-    "demand.py",
-    "reading.py",
-    "sensors.py",
     "feedback.py",
-    "throttle.py",
-    "tuners.py",
-    "metrics.py",
-    "override.py",
+    "kdamonds/saved.py",
+    "loop/supervise.py",
+    "machine/override.py",
+    "machine/zoneinfo.py",
+    "plans/damo_format.py",
+    "plans/damon.py",
+    "plans/plan.py",
+    "plans/safety.py",
+    "plans/scope.py",
+    "policy.py",
     "ranges.py",
-    "snapshot.py",
-    "supervise.py",
-    "tally.py",
-    "topology.py",
-    "zoneinfo.py",
+    "record/counters.py",
+    "record/outlook.py",
+    "record/sensed.py",
+    "record/snapshot.py",
+    "record/tally.py",
+    "serving/metrics.py",
     "sim/law.py",
     "sim/spec.py",
+    "topology.py",
+    "tuner/average.py",
+    "tuner/benefit.py",
+    "tuner/demand.py",
+    "tuner/reading.py",
+    "tuner/sensors.py",
+    "tuner/throttle.py",
+    "tuner/tuners.py",
+    "units.py",
+    "views/plots.py",
+    "views/screen.py",
 }
 PURE_IMPORTS = {
     "bisect",
@@ -65,50 +66,71 @@ PURE_IMPORTS = {
     "typing",
 }
 PURE_LOCAL = {
-    "tierd.average",
-    "tierd.benefit",
-    "tierd.config",
-    "tierd.cputime",
-    "tierd.damon",
-    "tierd.demand",
+    "tierd.configuration.config",
+    "tierd.doctor.facts",
+    "tierd.doctor.findings",
+    "tierd.doctor.machine_checks",
+    "tierd.doctor.neighbour_checks",
     "tierd.errors",
-    "tierd.facts",
-    "tierd.findings",
-    "tierd.machine_checks",
-    "tierd.neighbour_checks",
-    "tierd.neighbours",
-    "tierd.observe",
-    "tierd.outlook",
-    "tierd.override",
-    "tierd.ownership",
-    "tierd.plan",
-    "tierd.plots",
+    "tierd.kdamonds.ownership",
+    "tierd.machine.cputime",
+    "tierd.machine.neighbours",
+    "tierd.machine.observe",
+    "tierd.machine.override",
+    "tierd.machine.processes",
+    "tierd.machine.sysctls",
+    "tierd.plans.damon",
+    "tierd.plans.plan",
+    "tierd.plans.safety",
+    "tierd.plans.scope",
     "tierd.policy",
-    "tierd.processes",
     "tierd.ranges",
-    "tierd.reading",
-    "tierd.render",
-    "tierd.safety",
-    "tierd.scope",
-    "tierd.sensed",
-    "tierd.sensors",
+    "tierd.record.outlook",
+    "tierd.record.sensed",
+    "tierd.record.snapshot",
+    "tierd.record.tally",
     "tierd.sim.law",
     "tierd.sim.spec",
-    "tierd.snapshot",
-    "tierd.statusview",
-    "tierd.sysctls",
-    "tierd.tally",
-    "tierd.throttle",
     "tierd.topology",
-    "tierd.tuners",
+    "tierd.tuner.average",
+    "tierd.tuner.benefit",
+    "tierd.tuner.demand",
+    "tierd.tuner.reading",
+    "tierd.tuner.sensors",
+    "tierd.tuner.throttle",
+    "tierd.tuner.tuners",
     "tierd.units",
+    "tierd.views.plots",
+    "tierd.views.render",
+    "tierd.views.statusview",
 }
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
 
+# The house from the ground up: who is in a package, or beside the packages, imports from the same
+# package or from below. On the ground is what knows nothing of memory, and the version.
+STOREYS = (
+    {"__version__", "clock", "errors", "ranges", "units"},
+    {"sysfs", "topology"},
+    {"machine"},
+    {"configuration"},
+    {"plans"},
+    {"tuner"},
+    {"feedback", "policy"},
+    {"planning"},
+    {"record"},
+    {"kdamonds", "serving", "views"},
+    {"loop"},
+    {"doctor"},
+    {"sim"},
+    {"console"},
+    {"cli"},
+    {"__main__"},
+)
+
 # The programs that ship beside the library may know the simulated kernel; the library may not.
-MAY_IMPORT_SIM = {"commands.py"}
+MAY_IMPORT_SIM = {"console/commands.py"}
 
 
 def modules(*folders: str) -> list[Path]:
@@ -124,12 +146,18 @@ def imports(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            # `from tierd import x` imports the module x.
-            yield from (
-                (f"tierd.{alias.name}" for alias in node.names)
-                if node.module == "tierd"
-                else (node.module or "",)
-            )
+            module = node.module or ""
+            # From a package, `from tierd.loop import daemon` imports the module tierd.loop.daemon.
+            if (ROOT / module.replace(".", "/") / "__init__.py").exists():
+                yield from (f"{module}.{alias.name}" for alias in node.names)
+            else:
+                yield module
+
+
+def storey(module: str) -> int:
+    """How far up a module is: the number of its storey."""
+    part = module.split(".")[1] if "." in module else ""
+    return next(number for number, parts in enumerate(STOREYS) if part in parts)
 
 
 def too_long(tree: ast.Module) -> Iterator[str]:
@@ -141,6 +169,21 @@ def too_long(tree: ast.Module) -> Iterator[str]:
 
 
 PURE_MODULES = [path for path in modules("tierd") if name_of(path) in PURE]
+
+
+@pytest.mark.parametrize("path", modules("tierd"), ids=name_of)
+def test_imports_point_downwards(path: Path) -> None:
+    here = name_of(path).removesuffix(".py").removesuffix("/__init__").split("/")[0]
+    found = {name for name in imports(ast.parse(path.read_text())) if name.startswith("tierd.")}
+    if here == "__init__":
+        assert not found, "the package itself knows nobody"
+        return
+    bad = {
+        name
+        for name in found
+        if storey(name) >= storey(f"tierd.{here}") and name.split(".")[1] != here
+    }
+    assert not bad, f"{name_of(path)} imports {sorted(bad)}"
 
 
 def test_there_are_pure_modules() -> None:
@@ -174,3 +217,24 @@ def test_functions_and_files_fit_in_a_head(path: Path) -> None:
 @pytest.mark.parametrize("path", modules("tierd"), ids=name_of)
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), f"{name_of(path)} has no docstring"
+
+
+def parts_of_the_table() -> dict[str, str]:
+    """What architecture.md says of each package, by its folder; of what is beside them, by none."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    parts = re.split(r"^\| \*\*(?:`(\w+)/`|beside the packages)", text, flags=re.MULTILINE)
+    return {name or "": part for name, part in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+# The simulation has a page of its own.
+TABLED = [
+    path
+    for path in modules("tierd")
+    if not name_of(path).startswith("sim/") and path.stem.strip("_") == path.stem
+]
+
+
+@pytest.mark.parametrize("path", TABLED, ids=name_of)
+def test_a_newcomer_finds_every_module_in_a_minute(path: Path) -> None:
+    package, _, name = name_of(path).rpartition("/")
+    assert f"`{name}`" in parts_of_the_table()[package]

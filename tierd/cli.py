@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from tierd.arguments import parse
+from tierd.console.arguments import parse
 from tierd.errors import ExitCode, TierdError
 
 Command = Callable[[argparse.Namespace, Callable[[str], None]], ExitCode]
@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; every failure is a sentence on stderr and an exit code by its kind."""
     arguments = parse(sys.argv[1:] if argv is None else argv)
     # Imported after the arguments are known good: `tierd --help` should not load a daemon.
-    from tierd import commands
+    from tierd.console import commands
 
     command: Command = commands.COMMANDS[arguments.verb]
     try:

@@ -10,12 +10,12 @@ Rules of this file:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tierd import demand, throttle
-from tierd.damon import Metric
-from tierd.demand import READY_BYTES, Memory, Want
-from tierd.plan import Loop
-from tierd.reading import Limits, Reading
-from tierd.throttle import Input
+from tierd.plans.damon import Metric
+from tierd.plans.plan import Loop
+from tierd.tuner import demand, throttle
+from tierd.tuner.demand import READY_BYTES, Memory, Want
+from tierd.tuner.reading import Limits, Reading
+from tierd.tuner.throttle import Input
 from tierd.units import format_percent
 
 __all__ = ["Adjustment", "Limits", "Memory", "Reading", "begin", "safe", "step"]

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from tierd import cgroups, discovery, observe, policy
-from tierd.config import Config, Mode
-from tierd.observe import Capabilities
-from tierd.plan import Plan
-from tierd.sample import watermarks
+from tierd import policy
+from tierd.configuration.config import Config, Mode
+from tierd.machine import cgroups, discovery, observe
+from tierd.machine.observe import Capabilities
+from tierd.machine.sample import watermarks
+from tierd.plans.plan import Plan
 from tierd.sysfs import Sysfs
 from tierd.topology import Topology
 

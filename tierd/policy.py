@@ -10,9 +10,10 @@ Rules of this file:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tierd import tuners
-from tierd.config import Config, Mode, Tuner
-from tierd.damon import (
+from tierd.configuration.config import Config, Mode, Tuner
+from tierd.errors import Unsupported
+from tierd.machine.observe import MARKS, Capabilities, Feature, because, require_migration
+from tierd.plans.damon import (
     PAGE_BYTES,
     UINT_MAX,
     ULONG_MAX,
@@ -32,9 +33,7 @@ from tierd.damon import (
     Span,
     writes,
 )
-from tierd.errors import Unsupported
-from tierd.observe import MARKS, Capabilities, Feature, because, require_migration
-from tierd.plan import (
+from tierd.plans.plan import (
     Aim,
     Direction,
     Item,
@@ -45,11 +44,12 @@ from tierd.plan import (
     Sensor,
     TunerChoice,
 )
+from tierd.plans.safety import check
+from tierd.plans.scope import Scope, scope
 from tierd.ranges import merge
-from tierd.safety import check
-from tierd.scope import Scope, scope
-from tierd.sensors import Sensed, sensors
 from tierd.topology import Node, Topology
+from tierd.tuner import tuners
+from tierd.tuner.sensors import Sensed, sensors
 from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate, format_size
 
 # The sampling of the cover letter is the config's default: 20 samples per aggregation, of which it

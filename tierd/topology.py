@@ -1,6 +1,6 @@
 """The machine's memory: nodes, tiers, and where hot and cold pages of a node should go.
 
-Values and decisions only: `tierd.discovery` reads them from a machine.
+Values and decisions only: `tierd.machine.discovery` reads them from a machine.
 """
 
 from dataclasses import dataclass

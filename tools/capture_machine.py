@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tierd import btf
-from tierd.observe import KDAMONDS, probe_staged
+from tierd.machine import btf
+from tierd.machine.observe import KDAMONDS, probe_staged
 from tierd.sysfs import RealSysfs
 
 MARK = "tierd.vm=1"

@@ -12,8 +12,8 @@ import re
 import sys
 from pathlib import Path
 
-from tierd import btf
-from tierd.observe import KDAMONDS
+from tierd.machine import btf
+from tierd.machine.observe import KDAMONDS
 from tierd.sysfs import RealSysfs, SysfsError
 
 MARK = "tierd.vm=1"

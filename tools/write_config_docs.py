@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tierd import configtext
+from tierd.configuration import configtext
 
 ROOT = Path(__file__).resolve().parent.parent
 

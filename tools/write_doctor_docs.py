@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tierd import doctor
+from tierd.doctor import doctor
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tierd import metrics
+from tierd.serving import metrics
 
 PATH = Path(__file__).resolve().parent.parent / "docs/metrics.md"
 BEGIN = "<!-- the table: tools/write_metrics_docs.py -->\n"

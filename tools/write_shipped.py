@@ -5,8 +5,9 @@ from pathlib import Path
 
 import shtab
 
-from tierd import configschema, documentschema, manual
-from tierd.arguments import parser
+from tierd.configuration import configschema
+from tierd.console import documentschema, manual
+from tierd.console.arguments import parser
 
 ROOT = Path(__file__).resolve().parent.parent
 

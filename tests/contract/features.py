@@ -6,7 +6,7 @@ from tests.contract.behaviour import behaviour, since
 from tests.contract.context import CONTEXT, KDAMOND
 from tests.contract.staging import ATTRS, SCHEME, bare, taken
 from tests.contract.subject import Subject
-from tierd import btf
+from tierd.machine import btf
 
 ACTIONS = (
     "willneed", "cold", "pageout", "hugepage", "nohugepage", "lru_prio", "lru_deprio",

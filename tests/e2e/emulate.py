@@ -11,14 +11,17 @@ from typing import Any
 
 from tests.e2e import inside
 from tests.e2e.inside import MIB, note
-from tierd import apply, discovery, feedback, observe, planning, tuners
+from tierd import feedback, planning
 from tierd.clock import SystemClock
-from tierd.config import Config, Tuner
-from tierd.damon import Write, scheme_dir, writes
-from tierd.demand import Memory
-from tierd.plan import Direction, Item, Loop, Plan
-from tierd.reading import Limits, NodeReading, Reading, Way, WayReading
+from tierd.configuration.config import Config, Tuner
+from tierd.kdamonds import apply
+from tierd.machine import discovery, observe
+from tierd.plans.damon import Write, scheme_dir, writes
+from tierd.plans.plan import Direction, Item, Loop, Plan
 from tierd.sysfs import PatientSysfs, RealSysfs
+from tierd.tuner import tuners
+from tierd.tuner.demand import Memory
+from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
 
 # So much is free; what tierd would leave free is half of it, so that a quota grows by nearly a
 # tenth in each window.

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.boots import told
-from tierd.damon import PAGE_BYTES
+from tierd.plans.damon import PAGE_BYTES
 from tierd.sim import machine
 
 pytestmark = pytest.mark.vm

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.boots import told
 from tests.e2e.looks import ASKED, HOT_BYTES, TOP_COLUMNS
-from tierd import shipped
+from tierd.console import shipped
 from tierd.sim import machine
 
 pytestmark = pytest.mark.vm

@@ -8,8 +8,8 @@ from tests.e2e import debian
 from tests.e2e.boots import told
 from tests.e2e.unit import PLACES
 from tests.vm.rootfs import NEWER_SUITE, SUITE, SYSTEMD
-from tierd import journal
 from tierd.errors import ExitCode
+from tierd.loop import journal
 from tierd.sim import machine
 
 pytestmark = pytest.mark.vm

@@ -4,9 +4,9 @@ import errno
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tierd.damon import Command
 from tierd.errors import TierdError
-from tierd.saved import SavedState, from_text, to_text
+from tierd.kdamonds.saved import SavedState, from_text, to_text
+from tierd.plans.damon import Command
 from tierd.sim.kernel import DAMON, SimKernel
 from tierd.sysfs import SysfsError
 

@@ -5,13 +5,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from tests.faults.faulty import Disk, FaultySysfs, StillClock
-from tierd import apply, damon, discovery, observe, policy
-from tierd.apply import Applied, Restored
-from tierd.config import Config, Tuner
-from tierd.damon import Goal, Kdamond, Metric, Scheme, Write
-from tierd.kernel import NR_KDAMONDS
-from tierd.override import Override
-from tierd.plan import Plan
+from tierd import policy
+from tierd.configuration.config import Config, Tuner
+from tierd.kdamonds import apply
+from tierd.kdamonds.apply import Applied, Restored
+from tierd.kdamonds.kernel import NR_KDAMONDS
+from tierd.machine import discovery, observe
+from tierd.machine.override import Override
+from tierd.plans import damon
+from tierd.plans.damon import Goal, Kdamond, Metric, Scheme, Write
+from tierd.plans.plan import Plan
 from tierd.sim import machine
 from tierd.sim.kernel import SimKernel
 

@@ -12,11 +12,11 @@ import pytest
 
 from tests.faults.faulty import Disk, Fault, Killed
 from tests.faults.scenarios import CLOCK, SCENARIOS, Scenario, World, default, world
-from tierd import apply
-from tierd.apply import Applied, UndoFailed, Undone
-from tierd.damon import Command, state_path
 from tierd.errors import TierdError
-from tierd.kernel import NR_KDAMONDS, Kernel, Status
+from tierd.kdamonds import apply
+from tierd.kdamonds.apply import Applied, UndoFailed, Undone
+from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel, Status
+from tierd.plans.damon import Command, state_path
 from tierd.policy import DAMON_STAT_ENABLED, DEMOTION_ENABLED
 from tierd.sim.kernel import SimKernel
 from tierd.sysfs import optional

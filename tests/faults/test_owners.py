@@ -6,15 +6,15 @@ import pytest
 
 from tests.faults.faulty import Disk, FaultySysfs
 from tests.faults.scenarios import CLOCK, DEFAULT, OTHER_RATE, World, default, plan_for
-from tierd import apply
-from tierd.changes import Kind
-from tierd.config import Tuner
-from tierd.damon import Command, Write, state_path, writes
+from tierd.configuration.config import Tuner
 from tierd.errors import Conflict, ExitCode, TierdError
-from tierd.kernel import NR_KDAMONDS, Kernel
-from tierd.observe import KDAMONDS, Capabilities
+from tierd.kdamonds import apply
+from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
+from tierd.kdamonds.saved import SavedState, from_text, to_text
+from tierd.machine.observe import KDAMONDS, Capabilities
+from tierd.plans.changes import Kind
+from tierd.plans.damon import Command, Write, state_path, writes
 from tierd.policy import DAMON_STAT_ENABLED, DEMOTION_ENABLED
-from tierd.saved import SavedState, from_text, to_text
 from tierd.sim import machine
 from tierd.sim.kernel import SimKernel
 

@@ -15,7 +15,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from tierd.inbox import Event, SystemInbox
+from tierd.serving.inbox import Event, SystemInbox
 from tierd.sim import machine
 from tierd.sim.kernel import SimKernel
 from tierd.sim.memory import PageSet

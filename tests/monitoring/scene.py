@@ -20,9 +20,9 @@ from tests.monitoring.hastened import hastened
 from tests.monitoring.machine import Served
 from tests.monitoring.shipped import MONITORING
 from tests.prometheus import programs
-from tierd import client
-from tierd.rundir import SOCKET
-from tierd.snapshot import State
+from tierd.record.rundir import SOCKET
+from tierd.record.snapshot import State
+from tierd.serving import client
 
 # On a busy machine everything takes long; whoever waits so long has failed.
 BOUND_S = 240.0

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from tests.monitoring.machine import Served, ServedInbox
-from tierd import service
-from tierd.rundir import RunDir
+from tierd.loop import service
+from tierd.record.rundir import RunDir
 
 
 def main() -> int:

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests.monitoring.scene import BOUND_S, Scene, get, machine_and_tierd, wait_for
-from tierd import client
-from tierd.service import RECENT
+from tierd.loop.service import RECENT
+from tierd.serving import client
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.monitoring.shipped import MONITORING, names, panels, queries, rules
-from tierd.metrics import EVENTS, METRICS
-from tierd.snapshot import State
+from tierd.record.snapshot import State
+from tierd.serving.metrics import EVENTS, METRICS
 
 ROOT = MONITORING.parent
 OURS = {metric.full_name for metric in METRICS}

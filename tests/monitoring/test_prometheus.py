@@ -17,9 +17,9 @@ from tests.monitoring.machine import COLD, COLD_MIB, FAST, HOT, HOT_HZ, MIB, NEX
 from tests.monitoring.scene import BAD, GOOD, Scene, get, scene, wait_for
 from tests.monitoring.shipped import MONITORING, advised, queries, rules
 from tests.prometheus import programs
-from tierd import client
 from tierd.errors import ExitCode
-from tierd.metrics import METRICS, Kind
+from tierd.serving import client
+from tierd.serving.metrics import METRICS, Kind
 from tierd.sim.memory import PageSet
 from tierd.sim.workload import Heat, Place, Release, Shift
 

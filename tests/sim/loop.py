@@ -3,20 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tierd import daemon
-from tierd.config import Config
-from tierd.counters import Counters
+from tierd.configuration.config import Config
 from tierd.errors import ExitCode
-from tierd.inbox import Answer, Event, Verb
-from tierd.outside import Outside
-from tierd.running import Identity, Running
-from tierd.saved import SavedState
+from tierd.kdamonds.saved import SavedState
+from tierd.loop import daemon
+from tierd.loop.outside import Outside
+from tierd.loop.running import Identity, Running
+from tierd.record.counters import Counters
+from tierd.record.snapshot import EventStatus, Snapshot
+from tierd.serving.inbox import Answer, Event, Verb
 from tierd.sim import machine
 from tierd.sim.kernel import SimClock, SimKernel
 from tierd.sim.memory import PageSet
 from tierd.sim.workload import Event as Happening
 from tierd.sim.workload import Place, Workload
-from tierd.snapshot import EventStatus, Snapshot
 from tierd.sysfs import PatientSysfs
 
 MIB = 1 << 20

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim.loop import KDAMONDS, MIB, cold, hot, loop
-from tierd.config import Config, Tuner
+from tierd.configuration.config import Config, Tuner
 from tierd.sim import law
 
 GIB_MIB = 1024

@@ -6,13 +6,14 @@ from itertools import pairwise
 import pytest
 
 from tests.sim.loop import KDAMONDS, MIB, Disk, Loop, cold, hot, loop
-from tierd import daemon, discovery, supervise
-from tierd.config import Config, Mode, OnConflict, OnStop, Tuner
+from tierd.configuration.config import Config, Mode, OnConflict, OnStop, Tuner
 from tierd.errors import ConfigError, Conflict, ExitCode, Unsupported
-from tierd.inbox import Event, Verb
-from tierd.running import Running
+from tierd.loop import daemon, supervise
+from tierd.loop.running import Running
+from tierd.machine import discovery
+from tierd.record.snapshot import Snapshot, State
+from tierd.serving.inbox import Event, Verb
 from tierd.sim.kernel import SimKernel
-from tierd.snapshot import Snapshot, State
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 MACHINES = ("two-tier", "three-tier", "two-socket")

@@ -5,15 +5,15 @@ from errno import EIO
 import pytest
 
 from tests.sim.staged import SERIES, answer, build, command, stage, state
-from tierd.discovery import survey
-from tierd.neighbours import neighbours
-from tierd.sample import sample
+from tierd.machine.discovery import survey
+from tierd.machine.neighbours import neighbours
+from tierd.machine.sample import sample
+from tierd.machine.zoneinfo import parse_zones
 from tierd.sim.kernel import DAMON, Failure, SimClock, SimKernel
 from tierd.sim.machine import load, names
 from tierd.sim.memory import PageSet
 from tierd.sim.workload import Place, Workload
 from tierd.sysfs import PatientSysfs, SysfsError
-from tierd.zoneinfo import parse_zones
 
 BLOCKS = "sys/devices/system/memory"
 NODES = "sys/devices/system/node"

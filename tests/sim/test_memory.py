@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tierd.machine.zoneinfo import Zone, parse_zones
 from tierd.sim.machine import Machine, MachineNode, all_names, load, names
 from tierd.sim.memory import FREE, Memory, PageSet
 from tierd.sim.spec import Range
 from tierd.sim.zones import MIB, ZoneSpec, default_min_free_kbytes, node_ranges, with_watermarks
-from tierd.zoneinfo import Zone, parse_zones
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "machines"
 # What virtual machines of each series said, of the machines that the simulation knows.

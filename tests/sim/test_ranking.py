@@ -16,7 +16,7 @@ from bench import cells
 from bench.configuration import CAP_BYTES_PER_S
 from bench.figures import mean_over
 from tests.sim.loop import cold, hot, loop
-from tierd.config import Config, Tuner
+from tierd.configuration.config import Config, Tuner
 from tierd.sim.memory import PageSet
 from tierd.sim.workload import Event, Heat, Place
 

@@ -6,11 +6,11 @@ from errno import EIO
 import pytest
 
 from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
-from tierd.config import Config, Tuner
-from tierd.damon import PAGE_BYTES
+from tierd.configuration.config import Config, Tuner
+from tierd.plans.damon import PAGE_BYTES
 from tierd.sim.kernel import Failure, SimKernel
 from tierd.sim.workload import Shift
-from tierd.throttle import TARGET
+from tierd.tuner.throttle import TARGET
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 RATE = 20_000_000

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tierd import api, client, webserver
-from tierd.api import Sources
 from tierd.errors import NotRunning
-from tierd.inbox import Answer, Event, Verb
-from tierd.webserver import WAITING_MAX
+from tierd.serving import api, client, webserver
+from tierd.serving.api import Sources
+from tierd.serving.inbox import Answer, Event, Verb
+from tierd.serving.webserver import WAITING_MAX
 
 STATUS = '{"schema": "tierd.status/1", "state": "active"}'
 
@@ -219,7 +219,7 @@ A_GROUP = "daemon"
 ASK = """
 import os, sys
 from pathlib import Path
-from tierd import client
+from tierd.serving import client
 # The interpreter itself may be root's alone, so that rights are given up here.
 os.setgroups([int(gid) for gid in sys.argv[2:]])
 os.setgid(65534)

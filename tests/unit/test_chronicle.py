@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd import chronicle, ring
-from tierd.chronicle import (
+from tierd.record import chronicle, ring
+from tierd.record.chronicle import (
     READING_EVERY_S,
     READING_SLOT_BYTES,
     Chronicle,
@@ -16,9 +16,16 @@ from tierd.chronicle import (
     event_to_bytes,
     reading_from_bytes,
 )
-from tierd.ring import Record
-from tierd.rundir import EVENTS, HISTORY, RunDir
-from tierd.snapshot import EventStatus, KdamondStatus, NodeStatus, SchemeStatus, Snapshot, State
+from tierd.record.ring import Record
+from tierd.record.rundir import EVENTS, HISTORY, RunDir
+from tierd.record.snapshot import (
+    EventStatus,
+    KdamondStatus,
+    NodeStatus,
+    SchemeStatus,
+    Snapshot,
+    State,
+)
 
 GIB = 1 << 30
 

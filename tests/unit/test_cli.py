@@ -11,14 +11,18 @@ import pytest
 
 from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT
-from tierd import api, chronicle, cli, commands, manual, saved, shipped
-from tierd.api import Sources
-from tierd.arguments import VERBS, parse, parser
+from tierd import cli
+from tierd.console import commands, manual, shipped
+from tierd.console.arguments import VERBS, parse, parser
 from tierd.errors import ExitCode
-from tierd.inbox import Answer, Event
-from tierd.rundir import RunDir
-from tierd.saved import SavedState
-from tierd.snapshot import EventStatus, State, document, look
+from tierd.kdamonds import saved
+from tierd.kdamonds.saved import SavedState
+from tierd.record import chronicle
+from tierd.record.rundir import RunDir
+from tierd.record.snapshot import EventStatus, State, document, look
+from tierd.serving import api
+from tierd.serving.api import Sources
+from tierd.serving.inbox import Answer, Event
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,17 @@
 
 import pytest
 
-from tierd import configfile
-from tierd.config import CgroupClass, CgroupMode, Config, Mode, OnConflict, OnStop, Tuner
-from tierd.configfile import ConfigErrors, Parsed
+from tierd.configuration import configfile
+from tierd.configuration.config import (
+    CgroupClass,
+    CgroupMode,
+    Config,
+    Mode,
+    OnConflict,
+    OnStop,
+    Tuner,
+)
+from tierd.configuration.configfile import ConfigErrors, Parsed
 from tierd.errors import ExitCode
 
 

@@ -5,8 +5,8 @@ import dataclasses
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tierd import configfile, configtext
-from tierd.config import (
+from tierd.configuration import configfile, configtext
+from tierd.configuration.config import (
     CgroupClass,
     CgroupMode,
     Config,
@@ -16,10 +16,10 @@ from tierd.config import (
     Tuner,
     used_bp_for,
 )
-from tierd.configfile import ConfigErrors
-from tierd.kinds import cgroup_path_error
-from tierd.settings import GROUP_KEYS, SETTINGS, Setting
-from tierd.yamltext import DEPTH_MAX
+from tierd.configuration.configfile import ConfigErrors
+from tierd.configuration.kinds import cgroup_path_error
+from tierd.configuration.settings import GROUP_KEYS, SETTINGS, Setting
+from tierd.configuration.yamltext import DEPTH_MAX
 
 
 def outcome(*texts: str) -> Config | tuple[str, ...]:

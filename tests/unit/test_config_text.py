@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tierd import configfile, configtext
-from tierd.config import CgroupClass, CgroupMode, Config, Mode
+from tierd.configuration import configfile, configtext
+from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode
+from tierd.configuration.settings import BY_FIELD, BY_KEY, GROUPS, SETTINGS, Effect, Setting
 from tierd.errors import ExitCode
-from tierd.settings import BY_FIELD, BY_KEY, GROUPS, SETTINGS, Effect, Setting
 
 ROOT = Path(__file__).parent.parent.parent
 CONFIGS = ROOT / "configs"

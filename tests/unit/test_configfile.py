@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_config import parse
-from tierd import configfile
-from tierd.config import Config, Mode
-from tierd.configfile import ConfigErrors
+from tierd.configuration import configfile
+from tierd.configuration.config import Config, Mode
+from tierd.configuration.configfile import ConfigErrors
 
 
 class TestAgainstTheMachine:

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd import cputime
-from tierd.counters import Counters, Series, Statistics, advance, from_text, to_text, used
-from tierd.cputime import CpuTotal
+from tierd.machine import cputime
+from tierd.machine.cputime import CpuTotal
+from tierd.record.counters import (
+    Counters,
+    Series,
+    Statistics,
+    advance,
+    from_text,
+    to_text,
+    used,
+)
 
 BOOT = "b00t"
 sizes = st.integers(0, 2**63)

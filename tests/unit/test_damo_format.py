@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tierd import damo_format, discovery, observe, policy
-from tierd.changes import is_count
-from tierd.config import CgroupClass, CgroupMode, Config, Mode
-from tierd.damon import scheme_dir
-from tierd.observe import KDAMONDS
-from tierd.plan import Plan
+from tierd import policy
+from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode
+from tierd.machine import discovery, observe
+from tierd.machine.observe import KDAMONDS
+from tierd.plans import damo_format
+from tierd.plans.changes import is_count
+from tierd.plans.damon import scheme_dir
+from tierd.plans.plan import Plan
 from tierd.sim import machine
 from tierd.sim.kernel import SimKernel
 

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd import discovery, observe, policy
-from tierd.changes import Kind, difference, is_count, values
-from tierd.config import Config, Tuner
-from tierd.damon import (
+from tierd import policy
+from tierd.configuration.config import Config, Tuner
+from tierd.errors import TierdError
+from tierd.machine import discovery, observe
+from tierd.machine.observe import KDAMONDS, Capabilities, Feature
+from tierd.plans.changes import Kind, difference, is_count, values
+from tierd.plans.damon import (
     Action,
     Context,
     Filter,
@@ -25,11 +28,9 @@ from tierd.damon import (
     scheme_dir,
     writes,
 )
-from tierd.errors import TierdError
-from tierd.observe import KDAMONDS, Capabilities, Feature
-from tierd.plan import Plan
+from tierd.plans.plan import Plan
+from tierd.plans.safety import check
 from tierd.ranges import Range
-from tierd.safety import check
 from tierd.sim import machine
 from tierd.sim.kernel import SimKernel
 

@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd import demand
-from tierd.benefit import CHANGED_S, CHECK_S, HOLD_OFF_S_MAX, HOLD_OFF_S_MIN, STRIKES_MAX
-from tierd.damon import PAGE_BYTES, Metric
-from tierd.demand import (
+from tierd.plans.damon import PAGE_BYTES, Metric
+from tierd.plans.plan import Aim, Direction, Loop
+from tierd.tuner import demand
+from tierd.tuner.benefit import (
+    CHANGED_S,
+    CHECK_S,
+    HOLD_OFF_S_MAX,
+    HOLD_OFF_S_MIN,
+    STRIKES_MAX,
+)
+from tierd.tuner.demand import (
     CREDIT_S,
     FAINT_CLEAR_S,
     HEAT_CLEAR_S,
@@ -19,8 +26,7 @@ from tierd.demand import (
     Decision,
     Memory,
 )
-from tierd.plan import Aim, Direction, Loop
-from tierd.reading import Limits, NodeReading, Reading, Way, WayReading
+from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
 
 MIB = 1 << 20
 N = 512 * MIB

@@ -16,7 +16,8 @@ import yaml
 from tests.needed import needed
 from tests.vm import cache, unpacked
 from tests.vm.errors import VmError
-from tierd import __version__, configfile
+from tierd import __version__
+from tierd.configuration import configfile
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "deploy/kubernetes"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.fixtures import machines
 from tests.fixtures.machines import TextSysfs
 from tests.fixtures.machines.made import BLOCK_BYTES, MadeNode, make
-from tierd.discovery import discover, survey
 from tierd.errors import ConfigError, ExitCode, TierdError, Unsupported
-from tierd.override import override_errors, suggest_override
+from tierd.machine.discovery import discover, survey
+from tierd.machine.override import override_errors, suggest_override
 from tierd.ranges import Range, subtract, total_bytes
 from tierd.sim import machine as boot
 from tierd.sysfs import RealSysfs, SysfsError

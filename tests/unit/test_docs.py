@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.test_tidy import ROOT
-from tierd import commands, doctor
-from tierd.api import COMMANDS as VERBS
+from tierd.console import commands
+from tierd.doctor import doctor
 from tierd.errors import ExitCode
-from tierd.snapshot import State
+from tierd.record.snapshot import State
+from tierd.serving.api import COMMANDS as VERBS
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -39,7 +40,7 @@ def _anchors(page: Path) -> set[str]:
 
 def events() -> set[str]:
     """Every event that the loop tells of by name, and those of commands."""
-    tree = ast.parse((ROOT / "tierd/daemon.py").read_text())
+    tree = ast.parse((ROOT / "tierd/loop/daemon.py").read_text())
     told = {
         call.args[2].value
         for call in ast.walk(tree)

@@ -10,19 +10,19 @@ import pytest
 
 from tests.fixtures import machines
 from tests.fixtures.machines import TextSysfs
-from tierd import bundle, checkup, doctor, facts
 from tierd.clock import SystemClock
-from tierd.config import CgroupClass, CgroupMode, Config
+from tierd.configuration.config import CgroupClass, CgroupMode, Config
+from tierd.doctor import bundle, checkup, doctor, facts
+from tierd.doctor.facts import Facts, Hidden
+from tierd.doctor.findings import Finding, Verdict
 from tierd.errors import ConfigError, ExitCode
-from tierd.facts import Facts, Hidden
-from tierd.findings import Finding, Verdict
-from tierd.kernel import Kernel
-from tierd.observe import KDAMONDS, MARKS, Capabilities, Feature
-from tierd.processes import Process
-from tierd.rundir import FileError, RunDir
+from tierd.kdamonds.kernel import Kernel
+from tierd.machine.observe import KDAMONDS, MARKS, Capabilities, Feature
+from tierd.machine.processes import Process
+from tierd.machine.sysctls import Claim
+from tierd.record.rundir import FileError, RunDir
 from tierd.sim import machine
 from tierd.sim.kernel import SimKernel
-from tierd.sysctls import Claim
 from tierd.topology import Performance
 
 ROOT = Path(__file__).parent.parent.parent

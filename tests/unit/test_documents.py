@@ -18,25 +18,18 @@ import pytest
 
 from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN, parked
-from tierd import (
-    arguments,
-    chronicle,
-    commands,
-    doctor,
-    documentschema,
-    facts,
-    history,
-    lookback,
-    shipped,
-)
-from tierd import snapshot as snapshots
-from tierd.chronicle import Chronicle
 from tierd.clock import SystemClock
-from tierd.config import Config
-from tierd.documentschema import PUBLISHED, Published
-from tierd.kernel import Kernel
-from tierd.rundir import RunDir
-from tierd.snapshot import EventStatus, Snapshot
+from tierd.configuration.config import Config
+from tierd.console import arguments, commands, documentschema, lookback, shipped
+from tierd.console.documentschema import PUBLISHED, Published
+from tierd.doctor import doctor, facts
+from tierd.kdamonds.kernel import Kernel
+from tierd.record import chronicle
+from tierd.record import snapshot as snapshots
+from tierd.record.chronicle import Chronicle
+from tierd.record.rundir import RunDir
+from tierd.record.snapshot import EventStatus, Snapshot
+from tierd.views import history
 
 GOLDEN = Path(__file__).parent / "documents"
 NOW = 4e9

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from tests.unit.test_demand import DOWN, LIMITS, UP, reading
 from tierd import feedback
-from tierd.damon import Metric
-from tierd.demand import Memory
-from tierd.plan import Aim, Direction, Loop
-from tierd.reading import Limits, NodeReading, Reading, Way, WayReading
+from tierd.plans.damon import Metric
+from tierd.plans.plan import Aim, Direction, Loop
 from tierd.sim import law
-from tierd.throttle import FADE, KEEP, TARGET
+from tierd.tuner.demand import Memory
+from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
+from tierd.tuner.throttle import FADE, KEEP, TARGET
 
 
 def way(metric: Metric, target_bp: int) -> Way:

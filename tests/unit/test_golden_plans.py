@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures import machines
-from tierd import discovery, observe, policy
-from tierd.config import Config, Tuner
+from tierd import policy
+from tierd.configuration.config import Config, Tuner
 from tierd.errors import TierdError
-from tierd.observe import KDAMONDS
-from tierd.plan import Plan
+from tierd.machine import discovery, observe
+from tierd.machine.observe import KDAMONDS
+from tierd.plans.plan import Plan
 from tierd.sim import machine
 from tierd.sim.kernel import SimKernel
 from tierd.sysfs import Sysfs

@@ -7,12 +7,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tierd import chronicle, history, lookback, picture, plots, ring
-from tierd.chronicle import Chronicle, NodeReading, Reading, reading_to_bytes
-from tierd.plots import ASCII, UNICODE
-from tierd.ring import Record
-from tierd.rundir import EVENTS, HISTORY, RunDir
-from tierd.snapshot import EventStatus
+from tierd.console import lookback
+from tierd.record import chronicle, ring
+from tierd.record.chronicle import Chronicle, NodeReading, Reading, reading_to_bytes
+from tierd.record.ring import Record
+from tierd.record.rundir import EVENTS, HISTORY, RunDir
+from tierd.record.snapshot import EventStatus
+from tierd.views import history, picture, plots
+from tierd.views.plots import ASCII, UNICODE
 
 MIB = 1 << 20
 MB = 1000**2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierd.inbox import COMMANDS_MAX, SIGNALS, Event, SystemInbox, Verb
+from tierd.serving.inbox import COMMANDS_MAX, SIGNALS, Event, SystemInbox, Verb
 
 # Long enough that only a wake-up, never the bound, ends a wait that the test expects to end.
 LONG_S = 30.0

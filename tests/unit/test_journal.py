@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierd import journal
+from tierd.loop import journal
 
 
 def record(text: str, level: int = logging.INFO, **extra: str) -> logging.LogRecord:

@@ -16,9 +16,9 @@ import pytest
 from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN
 from tierd import cli
-from tierd.chronicle import Chronicle
-from tierd.rundir import RunDir
-from tierd.snapshot import EventStatus, Snapshot, document, look
+from tierd.record.chronicle import Chronicle
+from tierd.record.rundir import RunDir
+from tierd.record.snapshot import EventStatus, Snapshot, document, look
 
 GOLDEN = Path(__file__).parent / "shapes.json"
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT
-from tierd import api
-from tierd.api import Sources
-from tierd.chronicle import Chronicle
-from tierd.rundir import RunDir
-from tierd.snapshot import document
+from tierd.record.chronicle import Chronicle
+from tierd.record.rundir import RunDir
+from tierd.record.snapshot import document
+from tierd.serving import api
+from tierd.serving.api import Sources
 
 # Runs a command, and prints what it has loaded that the interpreter had not.
 PROGRAM = """
@@ -29,25 +29,29 @@ print(code, *sorted(set(sys.modules) - before), file=said)
 # What every command has, `status` and `print` alike.
 CORE = {
     "tierd",
-    "tierd.arguments",
     "tierd.cli",
-    "tierd.client",
-    "tierd.commands",
+    "tierd.console",
+    "tierd.console.arguments",
+    "tierd.console.commands",
+    "tierd.console.shipped",
     "tierd.errors",
-    "tierd.rundir",
-    "tierd.shipped",
-    "tierd.terminal",
+    "tierd.record",
+    "tierd.record.rundir",
+    "tierd.serving",
+    "tierd.serving.client",
     "tierd.units",
+    "tierd.views",
+    "tierd.views.terminal",
 }
-STATUS = CORE | {"tierd.render", "tierd.sensed", "tierd.statusview"}
-LOOKING_BACK = STATUS - {"tierd.statusview"} | {
-    "tierd.chronicle",
-    "tierd.history",
-    "tierd.lookback",
-    "tierd.picture",
-    "tierd.plots",
-    "tierd.ring",
-    "tierd.snapshot",
+STATUS = CORE | {"tierd.views.render", "tierd.record.sensed", "tierd.views.statusview"}
+LOOKING_BACK = STATUS - {"tierd.views.statusview"} | {
+    "tierd.console.lookback",
+    "tierd.record.chronicle",
+    "tierd.record.ring",
+    "tierd.record.snapshot",
+    "tierd.views.history",
+    "tierd.views.picture",
+    "tierd.views.plots",
 }
 
 # Of the standard library, each as long to load as a quarter of what `status` needs of tierd.
@@ -67,15 +71,15 @@ SLOW = {
 DAEMONS = {
     "http",
     "prometheus_client",
-    "tierd.api",
-    "tierd.apply",
-    "tierd.daemon",
-    "tierd.demand",
-    "tierd.metrics",
-    "tierd.regard",
-    "tierd.service",
+    "tierd.kdamonds.apply",
+    "tierd.loop.daemon",
+    "tierd.loop.regard",
+    "tierd.loop.service",
+    "tierd.serving.api",
+    "tierd.serving.metrics",
+    "tierd.serving.webserver",
     "tierd.sim",
-    "tierd.webserver",
+    "tierd.tuner.demand",
 }
 
 
@@ -126,7 +130,7 @@ def strangers(modules: set[str]) -> set[str]:
 
 @pytest.mark.parametrize(
     ("words", "modules"),
-    [("status", STATUS), ("why 0", STATUS | {"tierd.whyview"}), ("print unit", CORE)],
+    [("status", STATUS), ("why 0", STATUS | {"tierd.views.whyview"}), ("print unit", CORE)],
 )
 def test_who_asks_the_daemon_loads_next_to_nothing(
     folder: Path, words: str, modules: set[str]

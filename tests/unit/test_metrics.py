@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.sim.loop import Disk, Loop, cold, hot, loop
-from tierd import tally
-from tierd.config import Config, Mode, Tuner
-from tierd.inbox import Verb
-from tierd.metrics import EVENTS, METRICS, Kind, Metric, Seen, table
-from tierd.neighbours import Owner
-from tierd.snapshot import Snapshot
-from tierd.tally import Tally
+from tierd.configuration.config import Config, Mode, Tuner
+from tierd.machine.neighbours import Owner
+from tierd.record import tally
+from tierd.record.snapshot import Snapshot
+from tierd.record.tally import Tally
+from tierd.serving.inbox import Verb
+from tierd.serving.metrics import EVENTS, METRICS, Kind, Metric, Seen, table
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -127,7 +127,7 @@ def said() -> set[str]:
     """The names of events that the loop can log."""
     found = {f"{verb}_failed" for verb in (Verb.reload, Verb.pause, Verb.resume)}
     found |= {Verb.reload, Verb.pause, Verb.resume}
-    for path in sorted((ROOT / "tierd").glob("*.py")):
+    for path in sorted((ROOT / "tierd").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 name = node.args[2] if len(node.args) > 2 else None

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from tests.fixtures import machines
 from tests.fixtures.machines import TextSysfs
-from tierd import btf
-from tierd.btf import Btf
 from tierd.errors import ExitCode, TierdError, Unsupported
-from tierd.neighbours import DamonModule, Kdamond, kdamonds, neighbours
-from tierd.observe import (
+from tierd.machine import btf
+from tierd.machine.btf import Btf
+from tierd.machine.neighbours import DamonModule, Kdamond, kdamonds, neighbours
+from tierd.machine.observe import (
     KDAMONDS,
     MARKS,
     Capabilities,

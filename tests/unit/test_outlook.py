@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from tests.fixtures.snapshots import FAST, MIB, SLOW, SNAPSHOT, with_nodes
-from tierd.outlook import Outlook, outlook, sentence
-from tierd.sensed import cold_used_bytes
+from tierd.record.outlook import Outlook, outlook, sentence
+from tierd.record.sensed import cold_used_bytes
 
 
 def test_what_the_sensor_counts_and_is_not_data_is_left_out() -> None:

@@ -8,11 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierd import policy
-from tierd.config import CgroupClass, CgroupMode, Config, Mode, Tuner
-from tierd.damon import Action, Filter, FilterType, Goal, GoalTuner, Metric, Quota, Scheme
+from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode, Tuner
 from tierd.errors import Unsupported
-from tierd.observe import Capabilities, Feature
-from tierd.plan import Direction, Loop, Plan, Sense
+from tierd.machine.observe import Capabilities, Feature
+from tierd.plans.damon import (
+    Action,
+    Filter,
+    FilterType,
+    Goal,
+    GoalTuner,
+    Metric,
+    Quota,
+    Scheme,
+)
+from tierd.plans.plan import Direction, Loop, Plan, Sense
 from tierd.ranges import Range
 from tierd.topology import Node, Tier, Topology
 

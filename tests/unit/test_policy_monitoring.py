@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from tierd import policy
-from tierd.config import Config, Tuner
-from tierd.damon import Context, Intervals, IntervalsGoal, Span
-from tierd.observe import Capabilities, Feature
-from tierd.plan import Plan
+from tierd.configuration.config import Config, Tuner
+from tierd.machine.observe import Capabilities, Feature
+from tierd.plans.damon import Context, Intervals, IntervalsGoal, Span
+from tierd.plans.plan import Plan
 from tierd.ranges import Range
 from tierd.topology import Node, Tier, Topology
 

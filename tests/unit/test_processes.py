@@ -5,8 +5,8 @@ from errno import EACCES
 import pytest
 
 from tests.fixtures.machines import TextSysfs
-from tierd.neighbours import Neighbours, Owner, rivals
-from tierd.processes import PLACERS, Process, bound_bytes, placers, processes
+from tierd.machine.neighbours import Neighbours, Owner, rivals
+from tierd.machine.processes import PLACERS, Process, bound_bytes, placers, processes
 from tierd.sysfs import SysfsError
 
 MIB = 1 << 20

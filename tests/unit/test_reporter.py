@@ -7,12 +7,12 @@ from urllib.request import urlopen
 
 import pytest
 
-from tierd import webserver
-from tierd.config import Config
+from tierd.configuration.config import Config
 from tierd.errors import TierdError
-from tierd.reporter import TEXTFILE_S, Reporter
-from tierd.snapshot import EventStatus, Snapshot, State
-from tierd.tally import Tally
+from tierd.record.snapshot import EventStatus, Snapshot, State
+from tierd.record.tally import Tally
+from tierd.serving import webserver
+from tierd.serving.reporter import TEXTFILE_S, Reporter
 
 
 def snapshot(at: float, state: State = State.active) -> Snapshot:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd import ring
-from tierd.ring import Contents, Damaged, Record, TooLarge
-from tierd.rundir import FileError
+from tierd.record import ring
+from tierd.record.ring import Contents, Damaged, Record, TooLarge
+from tierd.record.rundir import FileError
 
 SLOTS = 8
 SLOT_BYTES = 64

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.needed import needed
-from tierd import __version__, shipped
+from tierd import __version__
+from tierd.console import shipped
 
 ROOT = Path(__file__).parent.parent.parent
 SPEC = ROOT / "rpm/tierd.spec"

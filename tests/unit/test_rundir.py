@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tierd import rundir
 from tierd.errors import Conflict, ExitCode
-from tierd.rundir import FileError, RunDir
+from tierd.record import rundir
+from tierd.record.rundir import FileError, RunDir
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ import pytest
 from tests.fixtures import machines
 from tests.fixtures.machines import TextSysfs
 from tests.fixtures.machines.made import MadeNode, make
-from tierd.discovery import survey
 from tierd.errors import TierdError
-from tierd.observe import KDAMONDS
-from tierd.sample import Pressure, SchemeSample, sample, sum_watermarks
+from tierd.machine.discovery import survey
+from tierd.machine.observe import KDAMONDS
+from tierd.machine.sample import Pressure, SchemeSample, sample, sum_watermarks
+from tierd.machine.zoneinfo import Zone, page_bytes, parse_zones
 from tierd.sysfs import SysfsError
 from tierd.topology import Topology
-from tierd.zoneinfo import Zone, page_bytes, parse_zones
 
 SCHEME = f"{KDAMONDS}/3/contexts/0/schemes/0"
 RUNNING = {

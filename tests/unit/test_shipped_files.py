@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from tests.test_tidy import ROOT
-from tierd import commands, configschema
-from tierd.configfile import parse
-from tierd.settings import SETTINGS, Setting
+from tierd.configuration import configschema
+from tierd.configuration.configfile import parse
+from tierd.configuration.settings import SETTINGS, Setting
+from tierd.console import commands
 
 sys.path.insert(0, str(ROOT / "tools"))
 write_shipped = pytest.importorskip("write_shipped")

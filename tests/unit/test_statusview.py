@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fixtures.snapshots import FAST, MIB, SLOW, SNAPSHOT, parked, with_nodes
-from tierd import statusview
-from tierd.snapshot import GoalStatus, Snapshot, State, document
+from tierd.record.snapshot import GoalStatus, Snapshot, State, document
+from tierd.views import statusview
 
 NOW = 10_002.0
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd.supervise import (
+from tierd.loop.supervise import (
     HEALTHY_S,
     REFRESH_SHARE_MAX,
     RETRY_S_MAX,

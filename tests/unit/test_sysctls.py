@@ -1,7 +1,7 @@
 """Who set a sysctl."""
 
 from tests.fixtures.machines import TextSysfs
-from tierd.sysctls import Claim, claims, owner
+from tierd.machine.sysctls import Claim, claims, owner
 
 KEY = "kernel.numa_balancing"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tierd import systemd
-from tierd.inbox import Event, Verb
-from tierd.snapshot import SchemeStatus, Snapshot, State
-from tierd.systemd import STATUS_S, FedInbox, Notifier
+from tierd.loop import systemd
+from tierd.loop.systemd import STATUS_S, FedInbox, Notifier
+from tierd.record.snapshot import SchemeStatus, Snapshot, State
+from tierd.serving.inbox import Event, Verb
 
 
 @dataclass

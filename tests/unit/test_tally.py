@@ -2,8 +2,8 @@
 
 import pytest
 
-from tierd import tally
-from tierd.tally import Tally
+from tierd.record import tally
+from tierd.record.tally import Tally
 
 
 def test_events_and_refusals_are_counted_by_name() -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT
-from tierd import api, statusview, terminal
-from tierd.api import Sources
-from tierd.findings import Verdict
-from tierd.snapshot import State, document
+from tierd.doctor.findings import Verdict
+from tierd.record.snapshot import State, document
+from tierd.serving import api
+from tierd.serving.api import Sources
+from tierd.views import statusview, terminal
 
 GREEN_OK = "\x1b[32mok\x1b[0m"
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd.damon import PAGE_BYTES
+from tierd.plans.damon import PAGE_BYTES
 from tierd.sim import law
-from tierd.throttle import (
+from tierd.tuner.throttle import (
     DOUBT_WINDOWS_MAX,
     KEEP,
     PARKED_BYTES,

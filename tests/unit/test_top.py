@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.snapshots import MB, SNAPSHOT, with_nodes
-from tierd import api, screen, top
-from tierd.api import Sources
+from tierd.console import top
 from tierd.errors import NotRunning
-from tierd.plots import ASCII, UNICODE
-from tierd.screen import View
-from tierd.snapshot import document
+from tierd.record.snapshot import document
+from tierd.serving import api
+from tierd.serving.api import Sources
+from tierd.views import screen
+from tierd.views.plots import ASCII, UNICODE
+from tierd.views.screen import View
 
 NOW = 10_001.0
 

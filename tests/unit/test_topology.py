@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures import machines
-from tierd.discovery import survey
 from tierd.errors import TierdError
+from tierd.machine.discovery import survey
 from tierd.ranges import Range, intersect, total_bytes
 from tierd.topology import Node, Tier, Topology
 from tierd.units import format_ids

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from tierd import uevent
-from tierd.uevent import Uevent
+from tierd.machine import uevent
+from tierd.machine.uevent import Uevent
 
 NODE_ADDED = (
     b"add@/devices/system/node/node2\0ACTION=add\0DEVPATH=/devices/system/node/node2\0"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import systemd
-from tierd import shipped
+from tierd.console import shipped
 from tierd.errors import ExitCode
 
 ROOT = Path(__file__).parent.parent.parent

@@ -11,8 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tierd import tls, webserver
-from tierd.webserver import CLIENTS_MAX, REQUEST_BYTES_MAX, CannotListen, Page, answer
+from tierd.serving import tls, webserver
+from tierd.serving.webserver import (
+    CLIENTS_MAX,
+    REQUEST_BYTES_MAX,
+    CannotListen,
+    Page,
+    answer,
+)
 
 PAGES = {"/metrics": Page(b"tierd_state 1\n"), "/long": Page(b"x" * 4_000_000)}
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tierd import __version__, shipped
+from tierd import __version__
+from tierd.console import shipped
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.fixtures.snapshots import DEMOTE, PROMOTE, SNAPSHOT, with_nodes
-from tierd import whyview
 from tierd.errors import ExitCode
-from tierd.snapshot import GoalStatus, Snapshot, State, look
-from tierd.whyview import NoSuchNode, node_id
+from tierd.record.snapshot import GoalStatus, Snapshot, State, look
+from tierd.views import whyview
+from tierd.views.whyview import NoSuchNode, node_id
 
 
 def at(second: float, reason: str, rate: float = 0.0) -> Snapshot:

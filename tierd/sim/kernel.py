@@ -14,7 +14,7 @@ from errno import EACCES, EIO, ENOENT
 from random import Random
 from typing import TypeVar
 
-from tierd import btf
+from tierd.machine import btf
 from tierd.sim import profile as profiles
 from tierd.sim.commands import Kdamonds, Kernel
 from tierd.sim.context import World

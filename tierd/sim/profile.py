@@ -14,8 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from tierd import btf
 from tierd.errors import TierdError
+from tierd.machine import btf
 from tierd.sim import kstrto, quirks
 from tierd.sim.admin import Keywords, Template, parse_listing, template
 from tierd.sim.spec import Quirks

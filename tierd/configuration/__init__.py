@@ -1,0 +1,1 @@
+"""What the user wants: the settings, as values, as a table and as files."""

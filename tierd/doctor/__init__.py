@@ -1,0 +1,1 @@
+"""Whether this machine is as tierd needs it, and the report for a bug tracker."""

@@ -1,0 +1,1 @@
+"""Doing it: all that changes a kernel, and all that undoes it."""

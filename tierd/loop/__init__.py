@@ -1,0 +1,1 @@
+"""Keeping it going: when what happens, and what systemd and the journal hear of it."""

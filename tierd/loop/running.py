@@ -1,0 +1,229 @@
+"""What the loop holds between two ticks, and the Snapshot that it makes of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tierd import __version__
+from tierd.configuration.config import Config, Mode
+from tierd.kdamonds.apply import Applied
+from tierd.loop.supervise import Debounce, Refresh, Retry
+from tierd.loop.tuning import Tuning
+from tierd.machine.cputime import CpuTotal
+from tierd.machine.neighbours import Rival
+from tierd.machine.observe import Capabilities
+from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
+from tierd.plans.damon import Metric
+from tierd.plans.plan import Aim, Direction, Item
+from tierd.record.counters import Counters, Series
+from tierd.record.snapshot import (
+    EventStatus,
+    GoalStatus,
+    KdamondStatus,
+    NodeStatus,
+    SchemeStatus,
+    Snapshot,
+    State,
+)
+from tierd.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What does not change while the daemon runs."""
+
+    pid: int
+    started_at: float
+    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The loop's memory. `applied` is None while nothing can run; `trouble` says why."""
+
+    config: Config
+    topology: Topology
+    capabilities: Capabilities
+    applied: Applied | None = None
+    paused: bool = False
+    trouble: str = ""
+    counters: Counters = field(default_factory=Counters)
+    cpu_before_s: Mapping[int, float] = field(default_factory=dict)
+    """By node, what its kdamonds had used by our first look: some of it while no tierd ran."""
+    watermarks: tuple[Watermarks, ...] = ()
+    before: Sample | None = None
+    sample: Sample | None = None
+    conflicts: tuple[Rival, ...] = ()
+    retries: Mapping[int, Retry] = field(default_factory=dict)
+    """By kdamond; WHOLE stands for the start of everything."""
+    restarts: Mapping[int, int] = field(default_factory=dict)
+    refresh: Refresh = field(default_factory=Refresh)
+    tuning: Tuning = field(default_factory=Tuning)
+    hotplug: Debounce = field(default_factory=Debounce)
+    rescan_s: float = 0.0
+    counters_saved_s: float = 0.0
+    events: tuple[EventStatus, ...] = ()
+
+
+# The key of Running.retries for starting the whole plan, beside the kdamonds from 0 up.
+WHOLE = -1
+
+
+def state_of(running: Running) -> State:
+    """The one word for what tierd does now."""
+    if running.trouble:
+        return State.degraded
+    if running.applied is None:
+        return State.starting
+    if running.paused:
+        return State.paused
+    return State.observing if running.config.mode is Mode.observe else State.active
+
+
+def reason_of(running: Running) -> str:
+    """The one sentence beside it."""
+    if running.trouble or running.applied is None:
+        return running.trouble or "nothing runs yet"
+    return running.applied.how
+
+
+def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapshot:
+    """Everything that a reader may ask, as of now."""
+    applied, sample = running.applied, running.sample
+    tuner = applied.plan.tuner if applied else None
+    return Snapshot(
+        at=at,
+        version=__version__,
+        pid=who.pid,
+        started_at=who.started_at,
+        state=state_of(running),
+        reason=reason_of(running),
+        mode=running.config.mode,
+        tuner=tuner.loop if tuner else "",
+        tuner_reason=tuner.reason if tuner else "",
+        machine=who.machine,
+        nodes=tuple(_node(running, node) for node in sample.nodes) if sample else (),
+        schemes=tuple(_scheme(running, item) for item in applied.plan.items) if applied else (),
+        goals=_goals(running, sample) if sample else (),
+        kdamonds=_kdamonds(running),
+        degraded=applied.plan.degraded if applied else (),
+        conflicts=tuple(rival.text for rival in running.conflicts),
+        conflict_owners=tuple(sorted({rival.owner for rival in running.conflicts})),
+        pgmigrate_success=sample.pgmigrate_success if sample else None,
+        pgmigrate_fail=sample.pgmigrate_fail if sample else None,
+        events=running.events,
+        loop_duration_seconds=loop_s,
+        refreshed_seconds_ago=max(0.0, sample.monotonic_s - running.refresh.at_s)
+        if sample and running.refresh.at_s >= 0
+        else None,
+    )
+
+
+def _node(running: Running, node: NodeSample) -> NodeStatus:
+    tier = running.topology.tier_of(node.node)
+    seen = running.tuning.reading
+    sensed = seen.nodes.get(node.node) if seen else None
+    return NodeStatus(
+        numa_node=node.node,
+        tier=tier.name if tier else "",
+        size_bytes=node.total_bytes,
+        free_bytes=node.free_bytes,
+        headroom_target_bytes=_headroom_bytes(running, node),
+        hot_bytes=sensed.hot_bytes if sensed else None,
+        cold_bytes=sensed.cold_bytes if sensed else None,
+        vmstat=node.counters,
+    )
+
+
+def _headroom_bytes(running: Running, node: NodeSample) -> int | None:
+    if node.node in running.tuning.headroom_bytes:
+        return running.tuning.headroom_bytes[node.node]
+    for item in running.applied.plan.items if running.applied else ():
+        if item.aim.metric is Metric.node_mem_free_bp and item.aim.node == node.node:
+            return node.total_bytes * item.aim.target_bp // 10_000
+    return None
+
+
+def _scheme(running: Running, item: Item) -> SchemeStatus:
+    name = running.applied.plan.series(item) if running.applied else item.id
+    series = running.counters.series.get(name, Series())
+    now = _scheme_sample(running.sample, item)
+    return SchemeStatus(
+        scheme=item.id,
+        action=item.direction,
+        source_node=item.source_node,
+        target_node=item.target_node,
+        tried_bytes_total=series.total.sz_tried,
+        applied_bytes_total=series.total.sz_applied,
+        quota_exceeded_total=series.total.qt_exceeds,
+        quota_effective_bytes=now.effective_bytes if now else None,
+        quota_bytes_max=item.quota_bytes_max,
+        applied_bytes_per_s=_rate(running, item),
+        wanted_bytes_per_s=running.tuning.wanted_bytes_per_s.get(item.id),
+        reason=running.tuning.reasons.get(item.id, item.reason),
+    )
+
+
+def _scheme_sample(sample: Sample | None, item: Item) -> SchemeSample | None:
+    kdamond = _kdamond_sample(sample, item.kdamond)
+    if kdamond is None:
+        return None
+    return next((scheme for scheme in kdamond.schemes if scheme.index == item.scheme), None)
+
+
+def _kdamond_sample(sample: Sample | None, index: int) -> KdamondSample | None:
+    listed = sample.kdamonds if sample else ()
+    return next((kdamond for kdamond in listed if kdamond.index == index), None)
+
+
+def _rate(running: Running, item: Item) -> float:
+    """Bytes per second between the last two refreshes; 0 where a kdamond began between them."""
+    now = _scheme_sample(running.sample, item)
+    before = _scheme_sample(running.before, item)
+    if now is None or before is None or running.sample is None or running.before is None:
+        return 0.0
+    seconds = running.sample.monotonic_s - running.before.monotonic_s
+    return max(0, now.sz_applied - before.sz_applied) / seconds if seconds > 0 else 0.0
+
+
+def _goals(running: Running, sample: Sample) -> tuple[GoalStatus, ...]:
+    """Every aim once, with where its node is."""
+    aims = {item.aim: item for item in running.applied.plan.items} if running.applied else {}
+    return tuple(_goal(aim, sample.node(aim.node)) for aim in aims)
+
+
+def _goal(aim: Aim, node: NodeSample) -> GoalStatus:
+    return GoalStatus(
+        goal=f"{aim.metric}:{aim.node}",
+        current_bp=aim.measured_bp(node.total_bytes, node.free_bytes),
+        target_bp=aim.target_bp,
+    )
+
+
+def _kdamonds(running: Running) -> tuple[KdamondStatus, ...]:
+    if running.applied is None:
+        return ()
+    found = []
+    for watch, pid in zip(running.applied.plan.watches, running.applied.pids, strict=True):
+        now = _kdamond_sample(running.sample, watch.index)
+        found.append(
+            KdamondStatus(
+                numa_node=watch.node,
+                up=now is not None and now.state == "on" and now.pid == pid,
+                pid=pid,
+                restarts_total=running.restarts.get(watch.index, 0),
+                cpu_seconds_total=running.counters.cpu.get(watch.node, CpuTotal()).total_s,
+                cpu_seconds_before=running.cpu_before_s.get(watch.node, 0.0),
+            )
+        )
+    return tuple(found)
+
+
+def moved_bytes(running: Running, direction: Direction) -> int:
+    """What went one way since the counters began."""
+    if running.applied is None:
+        return 0
+    return sum(
+        running.counters.total(running.applied.plan.series(item)).sz_applied
+        for item in running.applied.plan.items
+        if item.direction is direction
+    )

@@ -1,0 +1,132 @@
+"""A plan as damo's JSON, for `damo start FILE` and for looking at it with damo's own tools.
+
+Rules of this file:
+1. Numbers are exact and carry their unit where damo would take a bare one for another
+   ("1 samples", not a percentage).
+2. Optional keys are left out unless the plan uses them: older damos do not know them.
+"""
+
+from typing import Any
+
+from tierd.plans.damon import (
+    UNTUNED,
+    Action,
+    Context,
+    Filter,
+    Goal,
+    GoalTuner,
+    Kdamond,
+    Metric,
+    Quota,
+    Scheme,
+    Span,
+)
+from tierd.plans.plan import Plan
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The parameters of every kdamond of the plan; what is outside of DAMON is not in them."""
+    return {"kdamonds": [_kdamond(kdamond) for kdamond in plan.kdamonds]}
+
+
+def _kdamond(kdamond: Kdamond) -> dict[str, Any]:
+    return {"refresh_ms": kdamond.refresh_ms, "contexts": [_context(kdamond.context)]}
+
+
+def _context(context: Context) -> dict[str, Any]:
+    intervals = context.intervals
+    goal = intervals.goal or UNTUNED
+    return {
+        "ops": str(context.operations),
+        "targets": [
+            {
+                "pid": None,
+                "regions": [
+                    {"start": str(part.start), "end": str(part.end)} for part in context.ranges
+                ],
+            }
+        ],
+        "intervals": {
+            "sample_us": f"{intervals.sample_us} us",
+            "aggr_us": f"{intervals.aggr_us} us",
+            "ops_update_us": f"{intervals.update_us} us",
+            "intervals_goal": {
+                "access_bp": str(goal.access_bp),
+                "aggrs": str(goal.aggrs),
+                "min_sample_us": f"{goal.min_sample_us} us",
+                "max_sample_us": f"{goal.max_sample_us} us",
+            },
+        },
+        "nr_regions": _span(context.nr_regions),
+        "schemes": [_scheme(scheme) for scheme in context.schemes],
+    }
+
+
+def _scheme(scheme: Scheme) -> dict[str, Any]:
+    pattern = scheme.pattern
+    return {
+        "action": str(scheme.action),
+        # damo takes a target for the actions that have one.
+        "target_nid": None if scheme.action is Action.stat else scheme.target_nid,
+        "access_pattern": {
+            "sz_bytes": _span(pattern.size_bytes, " B"),
+            "nr_accesses": _span(pattern.nr_accesses, " samples"),
+            "age": _span(pattern.age, " aggr_intervals"),
+        },
+        "apply_interval_us": f"{scheme.apply_interval_us} us",
+        "quotas": _quota(scheme.quota),
+        "watermarks": {
+            "metric": "none",
+            "interval_us": "0 us",
+            "high_permil": "0",
+            "mid_permil": "0",
+            "low_permil": "0",
+        },
+        "filters": [_filter(entry) for entry in scheme.filters],
+    }
+
+
+def _quota(quota: Quota) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "time_ms": "0",
+        "sz_bytes": f"{quota.bytes_max} B",
+        "reset_interval_ms": "0",
+        "goals": [_goal(goal) for goal in quota.goals],
+        "weights": {
+            "sz_permil": str(quota.weights.size),
+            "nr_accesses_permil": str(quota.weights.nr_accesses),
+            "age_permil": str(quota.weights.age),
+        },
+    }
+    if quota.fail_charge is not None:
+        found["fail_charge_num"] = str(quota.fail_charge.num)
+        found["fail_charge_denom"] = str(quota.fail_charge.denom)
+    if quota.goal_tuner is not GoalTuner.consist:
+        found["goal_tuner"] = str(quota.goal_tuner)
+    return found
+
+
+def _goal(goal: Goal) -> dict[str, Any]:
+    found = {
+        "metric": str(goal.metric),
+        "target_value": str(goal.target_value),
+        "current_value": str(goal.current_value or 0),
+    }
+    if goal.metric is not Metric.user_input:
+        found["nid"] = str(goal.nid)
+    return found
+
+
+def _filter(entry: Filter) -> dict[str, Any]:
+    return {
+        "filter_type": str(entry.type),
+        "matching": entry.matching,
+        "allow": entry.allow,
+        "memcg_path": entry.memcg_path,
+        "address_range": None,
+        "damon_target_idx": None,
+    }
+
+
+def _span(span: Span, unit: str = "") -> dict[str, str]:
+    return {"min": f"{span.min}{unit}", "max": f"{span.max}{unit}"}

@@ -1,0 +1,1 @@
+"""What is known and kept: the snapshot of a tick, totals, history, and where on disk they are."""

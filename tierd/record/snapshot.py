@@ -1,0 +1,148 @@
+"""One frozen picture of what tierd does; status, metrics and API are renderings of it."""
+
+from collections import deque
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+SCHEMA = "tierd.status/1"
+RECENT_SCHEMA = "tierd.recent/1"
+
+
+class State(StrEnum):
+    """What the daemon is doing; the value is the label of `tierd_state`."""
+
+    starting = "starting"
+    active = "active"
+    observing = "observing"
+    paused = "paused"
+    degraded = "degraded"
+    stopping = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """A node now, in bytes."""
+
+    numa_node: int
+    tier: str
+    size_bytes: int
+    free_bytes: int
+    headroom_target_bytes: int | None
+    """What demotion keeps free here; None on a node that demotes to nowhere."""
+    hot_bytes: int | None = None
+    """Hot memory that could go to a faster node; None where nobody senses it."""
+    cold_bytes: int | None = None
+    """Memory that nobody accesses and that could go to a slower node, free memory included."""
+    vmstat: tuple[tuple[str, int], ...] = ()
+    """The node's own counters of promotion and demotion, in pages since boot."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeStatus:
+    """A scheme since the counters began, and its rate over the last refresh."""
+
+    scheme: str
+    action: str
+    source_node: int
+    target_node: int
+    tried_bytes_total: int
+    applied_bytes_total: int
+    quota_exceeded_total: int
+    quota_effective_bytes: int | None
+    quota_bytes_max: int
+    applied_bytes_per_s: float
+    wanted_bytes_per_s: float | None = None
+    """What the tuner asks for now; None where the kernel decides."""
+    reason: str = ""
+    """Why it moves as much as it does, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoalStatus:
+    """A goal of the kernel's loop, as a share of the node in 1/10000."""
+
+    goal: str
+    current_bp: int
+    target_bp: int
+
+
+@dataclass(frozen=True, slots=True)
+class KdamondStatus:
+    """A kdamond: the kernel thread that watches one node."""
+
+    numa_node: int
+    up: bool
+    pid: int
+    restarts_total: int
+    cpu_seconds_total: float
+    """Since the counters began, which survive the daemon."""
+    cpu_seconds_before: float = 0.0
+    """How much of that was before this daemon's first look."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventStatus:
+    """Something that happened, when (seconds since the epoch), and why."""
+
+    at: float
+    event: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a reader may ask; replaced whole at each tick, so readers need no lock."""
+
+    at: float
+    version: str
+    pid: int
+    started_at: float
+    state: State
+    reason: str
+    mode: str
+    tuner: str
+    tuner_reason: str
+    machine: str
+    """`this machine`, or the name of the simulated one."""
+    nodes: tuple[NodeStatus, ...] = ()
+    schemes: tuple[SchemeStatus, ...] = ()
+    goals: tuple[GoalStatus, ...] = ()
+    kdamonds: tuple[KdamondStatus, ...] = ()
+    degraded: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    conflict_owners: tuple[str, ...] = ()
+    """Whose doing these are: `tierd.machine.neighbours.Owner`."""
+    events: tuple[EventStatus, ...] = ()
+    loop_duration_seconds: float = 0.0
+    refreshed_seconds_ago: float | None = None
+    """How old the kernel's statistics were then; None before the first update."""
+    pgmigrate_success: int | None = None
+    """Pages that anybody moved since boot, on the whole machine; the next, could not be moved."""
+    pgmigrate_fail: int | None = None
+
+
+# `status` shows the last few events; a longer history has its own store.
+EVENTS_KEPT = 50
+
+
+def remember(events: tuple[EventStatus, ...], *new: EventStatus) -> tuple[EventStatus, ...]:
+    """The events with `new` added and the oldest forgotten."""
+    return tuple(deque((*events, *new), maxlen=EVENTS_KEPT))
+
+
+def document(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot as the JSON object that `tierd status --json` promises; additive only."""
+    return {"schema": SCHEMA, **asdict(snapshot)}
+
+
+def look(snapshot: Snapshot) -> dict[str, Any]:
+    """What `tierd why` needs of a snapshot."""
+    return {
+        "at": snapshot.at,
+        "state": snapshot.state,
+        "tuner": snapshot.tuner,
+        "nodes": [asdict(node) for node in snapshot.nodes],
+        "schemes": [asdict(scheme) for scheme in snapshot.schemes],
+        "goals": [asdict(goal) for goal in snapshot.goals],
+    }

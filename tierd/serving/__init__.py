@@ -1,0 +1,1 @@
+"""Who asks tierd, and how they are answered: the API, the metrics, their server."""

@@ -1,0 +1,1 @@
+"""How much is to move now: what is sensed, asked for and told to the kernel."""

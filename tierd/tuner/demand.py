@@ -1,0 +1,451 @@
+"""How much should move, and why: what is hot below and what is cold above, and no more.
+
+Rules of this file:
+1. Pure; `decide` is one round. Everything is in bytes, and per second of the machine's time.
+2. Promotion is for what waits below, and may use what is free above the kernel's own mark.
+3. Demotion is for room: for the headroom, and for what promotion is about to bring. Without cold
+   memory above there is no exchange, however much waits below.
+4. What schemes claim is checked against what comes of it: where moving does not lower what waits,
+   it stops, and tries again later and later.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from tierd.plans.plan import Direction
+from tierd.tuner import benefit
+from tierd.tuner.average import moving
+from tierd.tuner.benefit import Check, Moves
+from tierd.tuner.reading import Limits, NodeReading, Reading, Way
+from tierd.units import BP_MAX, format_rate, format_size
+
+# What a scheme moved beyond its rate is paid back within this time, and room that is missing is
+# made.
+CLEAR_S = 1.0
+
+# What waits is moved within this time, if the rate limit allows: heat counts memory that is hot now
+# and then by its share of the time, and the rest of a set comes ever slower. Where only a sample or
+# two has hit there is time to find out which part of a region it was.
+HEAT_CLEAR_S = 0.25
+FAINT_CLEAR_S = 2.0
+
+# Promotion may use what is free above the kernel's mark at the pace that would use it up in this
+# time. Demotion fills it meanwhile; what both are late by must not take the node below the mark,
+# where some kernels copy pages to the node that they are on (6.17 to 7.2).
+ROOM_S = 0.5
+
+# How much room demotion makes ahead of what comes up, in time of that and as a share of the node.
+AHEAD_S = 1.5
+AHEAD_SHARE_MAX = 0.04
+AHEAD_PER_HEAT = 2.0
+
+# A scheme that could not use up its rate, because its quota was still growing, may catch up on so
+# much of it.
+CREDIT_S = 0.25
+
+# The quota of a scheme that will move as soon as it can: three doublings from 20 MB/s in windows of
+# 100 ms, and little if it moves in vain meanwhile. Never more than what it is to move by then: of
+# a scan that touches each page once, 36 MiB came up by this alone in 12 s (7.2).
+READY_BYTES = 256 << 10
+
+# Less than this share of the fast node is noise of sampling, not demand.
+DEAD_SHARE = 0.002
+
+# As much of all heat as may stay on slow memory: what moves for less of it gains next to nothing.
+# It must be twice as much before moving begins again, also on average over some seconds: what
+# is counted of the little that stays is chance, and moved up to 40 MiB a minute (7.2).
+REST_HEAT_SHARE = 0.01
+REST_HEAT_MIN = 0.0005
+
+# Room for what programs allocated lately: this many seconds of it, and at most this share of the
+# node, because a burst that large takes from the slow tier anyway. A burst is remembered this
+# much from second to second. What schemes say that they moved is a little older than what nodes say
+# that they hold, so that both are compared over about as many seconds.
+ALLOCATION_S = 2.0
+ALLOCATION_SHARE_MAX = 0.05
+ALLOCATION_KEPT_PER_S = 0.9
+
+# How much of what a scheme tried it could move: a moving average, because one window may be all
+# free memory. What it is corrected by is bounded, since one window may also be none.
+YIELD_WEIGHT = 0.3
+YIELD_MIN = {Direction.promote: 0.5, Direction.demote: 0.125}
+
+# Where most of what is tried does not move, and then all of it, demotion makes at most this much
+# more room than was missing until somebody looks again.
+OVER_MAX = 2.0
+
+# How long windows are is counted in whole ones, of which there may be two to a tick: over about so
+# many seconds an error of one is no more than a few percent.
+WINDOWS_S = 3.0
+
+# Heat of regions in which but a sample or two has hit: one page of a large region is enough for
+# that, now and then. What lasts is believed, over about so many seconds.
+FAINT_S = 5.0
+
+# Tasks that wait for memory this share of their time, over about so many seconds: promotion makes
+# it worse. kswapd counts as a task that waits while it works, and a fifth of a second of that, now
+# and then, is none of it.
+PRESSURE_MAX = 0.05
+PRESSURE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What is remembered of a node that memory is promoted to."""
+
+    used_bytes: int = 0
+    rests: bool = False
+    """Whether too little waits for it to be worth a move."""
+    filled_bytes_per_s: float = 0.0
+    """How fast it filled lately, by what nothing was moved for; less than 0 if it emptied."""
+    allocation_bytes_per_s: float = 0.0
+    check: Check = field(default_factory=Check)
+    """Whether moving does any good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Everything remembered from round to round."""
+
+    nodes: Mapping[int, NodeMemory] = field(default_factory=dict)
+    yields: Mapping[str, float] = field(default_factory=dict)
+    debts: Mapping[str, float] = field(default_factory=dict)
+    """What a scheme moved beyond its rate, in bytes; it is paid back by moving less."""
+    windows_s: Mapping[str, float] = field(default_factory=dict)
+    faint_bytes: Mapping[int, float] = field(default_factory=dict)
+    """Of each node, on average lately."""
+    limited: frozenset[str] = frozenset()
+    """Schemes that were to move as much as they may."""
+    pressure: float = 0.0
+    """Share of the time that tasks waited for memory, lately."""
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a scheme should move per second and per window, and why."""
+
+    bytes_per_s: float
+    reason: str
+    quota_bytes: int = 0
+    bytes_max: float = inf
+    """What it may move until the next round, should all of it move that is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What every scheme should do, and the headroom that it is for."""
+
+    wants: Mapping[str, Want]
+    headroom_bytes: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Everything that one round goes by."""
+
+    reading: Reading
+    limits: Limits
+    yields: Mapping[str, float]
+    debts: Mapping[str, float]
+    windows_s: Mapping[str, float]
+    faint_bytes: Mapping[int, float]
+    pressure: float
+
+    def rate_max(self, way: Way) -> float:
+        """Bytes per second that a scheme may move now."""
+        return max(0.0, way.rate_max_bytes_per_s - self.debts[way.id] / CLEAR_S)
+
+    def node(self, node: int) -> NodeReading:
+        return self.reading.nodes[node]
+
+    def fast_nodes(self) -> tuple[int, ...]:
+        """Every node that something is promoted to or demoted from."""
+        ups = {way.target for way in self.limits.ways if way.direction is Direction.promote}
+        downs = {way.source for way in self.limits.ways if way.direction is Direction.demote}
+        return tuple(sorted(ups | downs))
+
+    def into(self, node: int) -> tuple[Way, ...]:
+        ways = self.limits.ways
+        return tuple(w for w in ways if w.direction is Direction.promote and w.target == node)
+
+    def out_of(self, node: int) -> tuple[Way, ...]:
+        ways = self.limits.ways
+        return tuple(w for w in ways if w.direction is Direction.demote and w.source == node)
+
+    def moved_bytes(self, ways: Iterable[Way]) -> int:
+        """What schemes say that they moved since the last round."""
+        return sum(self.reading.ways[way.id].applied_bytes for way in ways)
+
+    def freed_bytes_per_s(self, node: int) -> float:
+        """How fast demotion makes room."""
+        return self.moved_bytes(self.out_of(node)) / self.reading.seconds
+
+    def dead_bytes(self, node: int) -> float:
+        return self.node(node).total_bytes * DEAD_SHARE
+
+    def waiting_on(self, way: Way) -> float:
+        """The hot bytes of a way's source that are its to move.
+
+        Ways from one source share them. Regions are larger than what is hot in them, so what
+        counts is the share that could be moved lately.
+        """
+        hot = self.node(way.source).hot_bytes or 0
+        return hot * max(YIELD_MIN[way.direction], self.yields[way.id]) / self.sharing(way)
+
+    def sharing(self, way: Way) -> int:
+        """How many ways go from the same source in the same direction."""
+        return sum(
+            other.direction is way.direction and other.source == way.source
+            for other in self.limits.ways
+        )
+
+    def faint(self, node: int) -> float:
+        """A node's heat that may be chance, as far as it lasts."""
+        return min(self.node(node).faint_bytes, self.faint_bytes[node])
+
+    def all_heat(self, node: int) -> float:
+        seen = self.node(node)
+        return seen.heat_bytes - seen.faint_bytes + self.faint(node)
+
+    def pace(self, way: Way) -> float:
+        """Bytes per second that should move for the heat of a way's source."""
+        seen = self.node(way.source)
+        clear = (seen.heat_bytes - seen.faint_bytes) / HEAT_CLEAR_S
+        wanted = clear + self.faint(way.source) / FAINT_CLEAR_S
+        return min(self.rate_max(way), wanted / self.sharing(way))
+
+    def heat(self, node: int) -> float:
+        """The heat below that could come up to a node."""
+        return sum(self.all_heat(way.source) / self.sharing(way) for way in self.into(node))
+
+    def rest_bytes(self, node: int) -> float:
+        """So much heat below is not worth a move."""
+        seen = self.node(node)
+        share = REST_HEAT_SHARE * (self.heat(node) + self.all_heat(node))
+        return max(REST_HEAT_MIN * seen.total_bytes, share)
+
+    def cold_bytes(self, node: int) -> float:
+        """Cold memory of a node that is not just free; 0 if it is too little to begin with."""
+        cold = max(0, (self.node(node).cold_bytes or 0) - self.node(node).free_bytes)
+        return 0.0 if cold < self.dead_bytes(node) else cold
+
+    @property
+    def pressed(self) -> bool:
+        return self.reading.stalls > 0 or self.pressure > PRESSURE_MAX
+
+
+def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
+    """One round."""
+    now = _Round(
+        reading,
+        limits,
+        yields={way.id: _yield(memory, reading, way) for way in limits.ways},
+        debts={way.id: _debt(memory, reading, way) for way in limits.ways},
+        windows_s={way.id: _window_s(memory, reading, way) for way in limits.ways},
+        faint_bytes={node: _faint(memory, reading, node) for node in reading.nodes},
+        pressure=_pressure(memory, reading),
+    )
+    wants: dict[str, Want] = {}
+    nodes: dict[int, NodeMemory] = {}
+    headroom: dict[int, int] = {}
+    for node in now.fast_nodes():
+        known = _known(memory.nodes.get(node), node, now)
+        headroom[node] = _headroom(known, now.node(node), limits)
+        downs = _demotions(node, headroom[node], _wanted(known, node, now), now)
+        downs = {way.id: _quota(downs[way.id], way, now) for way in now.out_of(node)}
+        ups = _promotions(known, node, headroom[node], _freed(downs, node, now), now)
+        wants |= downs | {way.id: _quota(ups[way.id], way, now) for way in now.into(node)}
+        nodes[node] = known
+    limited = frozenset(
+        way.id for way in limits.ways if wants[way.id].bytes_per_s >= now.rate_max(way) > 0
+    )
+    after = Memory(
+        nodes, now.yields, now.debts, now.windows_s, now.faint_bytes, limited, now.pressure
+    )
+    return after, Decision(wants, headroom)
+
+
+# What was learned.
+
+
+def _yield(memory: Memory, reading: Reading, way: Way) -> float:
+    """The share of what is tried that moves."""
+    before = memory.yields.get(way.id, 1.0)
+    seen = reading.ways[way.id]
+    if not seen.tried_bytes:
+        return before
+    share = min(1.0, seen.applied_bytes / seen.tried_bytes)
+    return before + YIELD_WEIGHT * (share - before)
+
+
+def _debt(memory: Memory, reading: Reading, way: Way) -> float:
+    """A quota is of what is tried: when more of it moves than did lately, the rate is exceeded."""
+    allowed = way.rate_max_bytes_per_s * reading.seconds
+    least = -way.rate_max_bytes_per_s * CREDIT_S if way.id in memory.limited else 0.0
+    return max(least, memory.debts.get(way.id, 0.0) + reading.ways[way.id].applied_bytes - allowed)
+
+
+def _window_s(memory: Memory, reading: Reading, way: Way) -> float:
+    """By how many there were to a second: a mean of their lengths would be too long."""
+    seen = 1 / reading.ways[way.id].window_s
+    before = 1 / memory.windows_s[way.id] if way.id in memory.windows_s else seen
+    return 1 / moving(before, seen, reading.seconds, WINDOWS_S)
+
+
+def _faint(memory: Memory, reading: Reading, node: int) -> float:
+    seen = reading.nodes[node].faint_bytes
+    before = memory.faint_bytes.get(node, float(seen))
+    return moving(before, seen, reading.seconds, FAINT_S)
+
+
+def _pressure(memory: Memory, reading: Reading) -> float:
+    return moving(memory.pressure, reading.pressure, reading.seconds, PRESSURE_S)
+
+
+def _rests(before: bool, check: Check, node: int, now: _Round) -> bool:
+    """To begin again takes twice as much as to go on, and some seconds of it."""
+    heat = min(now.heat(node), check.lately_waiting_bytes) if before else now.heat(node)
+    return heat < now.rest_bytes(node) * (2 if before else 1)
+
+
+def _known(before: NodeMemory | None, node: int, now: _Round) -> NodeMemory:
+    """What is known of a node after this round."""
+    moves = _moves(node, now)
+    if before is None:
+        began = benefit.begin(moves)
+        rests = _rests(False, began, node, now)
+        return NodeMemory(used_bytes=moves.used_bytes, rests=rests, check=began)
+    check = benefit.check(before.check, moves)
+    rests = _rests(before.rests, check, node, now)
+    return replace(_allocation(before, moves), rests=rests, check=check)
+
+
+def _allocation(before: NodeMemory, moves: Moves) -> NodeMemory:
+    """How fast programs take memory of a node: what it filled by, less what was moved there."""
+    came = moves.promoted_bytes - moves.demoted_bytes
+    rate = (moves.used_bytes - before.used_bytes - came) / moves.seconds
+    filled = moving(before.filled_bytes_per_s, rate, moves.seconds, ALLOCATION_S)
+    kept = before.allocation_bytes_per_s * ALLOCATION_KEPT_PER_S**moves.seconds
+    return replace(
+        before,
+        used_bytes=moves.used_bytes,
+        filled_bytes_per_s=filled,
+        allocation_bytes_per_s=max(0.0, filled, kept),
+    )
+
+
+def _headroom(known: NodeMemory, node: NodeReading, limits: Limits) -> int:
+    """What demotion keeps free: the kernel's mark, and the larger of the share and the demand."""
+    share = node.total_bytes * limits.headroom_bp / BP_MAX
+    lately = known.allocation_bytes_per_s * ALLOCATION_S
+    return node.mark_bytes + int(max(share, min(lately, node.total_bytes * ALLOCATION_SHARE_MAX)))
+
+
+def _moves(node: int, now: _Round) -> Moves:
+    seen = now.node(node)
+    return Moves(
+        seconds=now.reading.seconds,
+        waiting_bytes=int(now.heat(node)),
+        used_bytes=seen.used_bytes,
+        total_bytes=seen.total_bytes,
+        promoted_bytes=now.moved_bytes(now.into(node)),
+        demoted_bytes=now.moved_bytes(now.out_of(node)),
+    )
+
+
+# What is wanted.
+
+
+def _wanted(known: NodeMemory, node: int, now: _Round) -> float:
+    """Bytes per second that should come up, if there were room."""
+    if known.check.hold_off_s > 0 or now.pressed or known.rests:
+        return 0.0
+    return sum(now.pace(way) for way in now.into(node))
+
+
+def _freed(downs: Mapping[str, Want], node: int, now: _Round) -> float:
+    """Bytes per second of room that demotion makes: as it did, or as its quota lets it already."""
+    grown = (
+        want.bytes_per_s * min(1.0, now.reading.ways[name].quota_bytes / max(1, want.quota_bytes))
+        for name, want in downs.items()
+    )
+    return max(now.freed_bytes_per_s(node), sum(grown) if now.cold_bytes(node) else 0.0)
+
+
+def _promotions(
+    known: NodeMemory, node: int, headroom: int, freed: float, now: _Round
+) -> dict[str, Want]:
+    wanted, seen = _wanted(known, node, now), now.node(node)
+    # With cold memory to take its place, promotion may dip into the headroom: demotion fills it.
+    floor = seen.mark_bytes if now.cold_bytes(node) else headroom
+    spare = seen.free_bytes - floor
+    # Below it, what is to come up arrives when what has gone down lately has gone on to do so.
+    room = max(0.0, spare / ROOM_S + (freed if spare > 0 else now.freed_bytes_per_s(node)))
+    share = min(1.0, room / wanted) if wanted else 0.0
+    return {way.id: _promotion(way, share, known, now) for way in now.into(node)}
+
+
+def _promotion(way: Way, share: float, known: NodeMemory, now: _Round) -> Want:
+    waiting, target = now.waiting_on(way), now.node(way.target)
+    size = format_size(round(waiting)) if waiting >= 1 else "nothing"
+    what = f"{size} hot on node {way.source}"
+    if now.reading.stalls:
+        return Want(0.0, f"parked: {now.reading.stalls} allocations had to wait; {what}")
+    if now.pressed:
+        waits = f"{now.pressure:.1%} of the time"
+        return Want(0.0, f"parked: tasks wait for memory {waits}; {what}")
+    if known.check.hold_off_s > 0:
+        held_s, why = known.check.hold_off_s, known.check.held_because
+        return Want(0.0, f"parked for {held_s:.0f} s: {why}; {what}")
+    if known.rests:
+        return Want(0.0, f"parked: {what}, too little to be worth a move")
+    rate = now.pace(way) * share
+    if rate <= 0:
+        below = format_size(max(0, target.mark_bytes - target.free_bytes))
+        reason = f"waits: free memory of node {way.target} is {below} below the mark; {what}"
+        return Want(0.0, reason, _ready(way, now.pace(way), now))
+    if share >= 1:
+        return Want(rate, f"up to {format_rate(rate)}: {what}")
+    limited = f"up to {format_rate(rate)}, as there is room on node {way.target}: {what}"
+    return Want(rate, limited, _ready(way, now.pace(way), now))
+
+
+def _ready(way: Way, coming: float, now: _Round) -> int:
+    """The quota to wait with for what is coming, in bytes per second."""
+    return int(min(READY_BYTES, coming * now.windows_s[way.id]))
+
+
+def _demotions(node: int, headroom: int, coming: float, now: _Round) -> dict[str, Want]:
+    free = now.node(node).free_bytes
+    # What came lately comes on until this is looked at again, and promotion needs room in front of
+    # it; no more of both than there is to come. Where nothing is cold there is no exchange, and
+    # only the headroom is kept.
+    came = now.moved_bytes(now.into(node)) / now.reading.seconds if coming else 0.0
+    ahead = min(coming * AHEAD_S, now.node(node).total_bytes * AHEAD_SHARE_MAX) + came * CLEAR_S
+    ahead = min(ahead, now.heat(node) * AHEAD_PER_HEAT)
+    lacking = headroom + (ahead if now.cold_bytes(node) else 0) - free
+    ways = now.out_of(node)
+    if lacking < now.dead_bytes(node):
+        spare = format_size(max(0, free - headroom))
+        reason = f"parked: node {node} has its headroom, and {spare} more"
+        return {way.id: Want(0.0, reason, _ready(way, coming, now)) for way in ways}
+    rate = lacking / CLEAR_S / max(1, len(ways))
+    what = f"{format_size(round(lacking))} of room wanted on node {node}"
+    want = Want(rate, what, bytes_max=OVER_MAX * lacking)
+    return {way.id: _limited(want, now.rate_max(way)) for way in ways}
+
+
+def _limited(want: Want, rate_max: float) -> Want:
+    rate = min(rate_max, want.bytes_per_s)
+    return replace(want, bytes_per_s=rate, reason=f"up to {format_rate(rate)}: {want.reason}")
+
+
+def _quota(want: Want, way: Way, now: _Round) -> Want:
+    """The quota of one window; where failures are charged, as much more as fails."""
+    bytes_ = want.bytes_per_s * now.windows_s[way.id]
+    if now.limits.charges_failures:
+        bytes_ /= max(YIELD_MIN[way.direction], now.yields[way.id])
+        bytes_ = min(bytes_, want.bytes_max * now.windows_s[way.id] / now.reading.seconds)
+    quota_bytes = max(want.quota_bytes, int(bytes_))
+    return replace(want, quota_bytes=min(way.quota_bytes_max, quota_bytes))

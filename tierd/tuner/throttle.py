@@ -1,0 +1,92 @@
+"""Steers a quota that only multiplies: from the bytes wanted to the input that brings them about.
+
+DAMON has no "set the quota to so much". With a `user_input` goal each quota window multiplies the
+quota by 2 - input / target, at most doubling it and never below a byte
+(damon_feed_loop_next_input()), and goes on doing so until another input comes. Such an input is
+committed without touching anything else of the kdamond, on every kernel, so that is the handle.
+
+Rules of this file:
+1. Growth is given for a counted number of windows and then taken back, so that a tierd that dies
+   leaves a quota that shrinks.
+2. A quota at rest is below a page: no kernel moves anything by that, and a quarter of a page is
+   half as many doublings from a rate as a byte is.
+"""
+
+from dataclasses import dataclass
+from math import ceil, log, log2
+
+from tierd.plans.damon import PAGE_BYTES
+
+TARGET = 10_000
+"""The goal's target_value; an input of the same keeps the quota as it is."""
+
+# One doubling too many, as a late writer makes it, is still below a page.
+PARKED_BYTES = PAGE_BYTES // 4
+
+# What a quota in use loses per window, unless somebody renews it: of windows of 100 ms half of it
+# in 7 s, and the last page of a quota of 20 MB in 85 s.
+DECAY = 100
+
+# A quota is corrected when it is off by this much: twice what it loses between two ticks of half a
+# second.
+TOLERANCE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Write `value`, and after so many windows `then`; 0 windows: `value` is to stay."""
+
+    value: int
+    then: int
+    windows: int = 0
+
+
+# A quota shrinks by at most this factor per window, though it could at once: an input that stays
+# for a window too long would else take all that it takes ten windows to grow again.
+SHRINK_MAX = 4
+
+# Growth takes at least so many windows: how many there are until it is taken back is one too few or
+# too many now and then, and of a single one that is nothing or the square of what was wanted.
+GROW_WINDOWS_MIN = 2
+
+# Slower than that is worse than a quota that is too large for a moment.
+DOUBT_WINDOWS_MAX = 2.0
+
+# Far from what is wanted a quota doubles all the same, and stops short of it by what may be too
+# many and one: from a byte to 20 MB/s in windows of 130 ms that is three seconds less (6.12).
+SHORT_WINDOWS = 1
+
+KEEP = Input(TARGET, TARGET)
+FADE = Input(TARGET + DECAY, TARGET + DECAY)
+
+
+def grown(quota_bytes: int, value: int, windows: float) -> int:
+    """A quota after so many windows of an input."""
+    factor: float = max(0.0, 2 - value / TARGET) ** windows
+    return max(1, round(quota_bytes * factor))
+
+
+def throttle(quota_bytes: int, wanted_bytes: int, doubt_windows: float = 0.0) -> Input:
+    """What takes a quota from where it is to what is wanted; less than a page is none.
+
+    Where it is not known to a window when an input will be in force, the last of the growth goes by
+    so much smaller steps that the quota is at most twice what was wanted by it.
+    """
+    quota_bytes = max(1, quota_bytes)
+    parks = wanted_bytes < PAGE_BYTES
+    then = TARGET if parks else TARGET + DECAY
+    ratio = (PARKED_BYTES if parks else wanted_bytes) / quota_bytes
+    if parks and PARKED_BYTES / 2 < quota_bytes < PAGE_BYTES:
+        return KEEP
+    if not parks and abs(ratio - 1) <= TOLERANCE:
+        return FADE
+    if ratio > 1:
+        doubt_windows = min(max(1.0, doubt_windows), DOUBT_WINDOWS_MAX)
+        far = int(log2(ratio)) - ceil(doubt_windows) - SHORT_WINDOWS
+        if doubt_windows > 1 and far >= GROW_WINDOWS_MIN:
+            return Input(0, then, far)
+        windows = max(GROW_WINDOWS_MIN, ceil(log2(ratio) * doubt_windows))
+    else:
+        windows = max(1, ceil(-log(ratio, SHRINK_MAX)))
+    factor = ratio ** (1 / windows)
+    return Input(max(0, round(TARGET * (2 - factor))), then, windows)

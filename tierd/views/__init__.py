@@ -1,0 +1,1 @@
+"""How things are said and drawn: text for people and documents for programs, of values."""

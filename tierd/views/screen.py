@@ -1,0 +1,130 @@
+"""One frame of `tierd top`: lines that fit a terminal, made from the daemon's snapshots."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tierd.units import format_rate, format_size
+from tierd.views.plots import Ink, sparkline
+from tierd.views.render import event_line
+from tierd.views.statusview import (
+    LEGEND,
+    WIDE,
+    Status,
+    cold_above,
+    hot_below,
+    node_lines,
+    rate,
+    scheme_lines,
+    verdict,
+    wrapped,
+)
+
+# As many as the widest terminal shows.
+KEPT = 200
+LABEL_COLUMNS = 24
+# What a line of the trend reaches up to, where there is room to say it.
+MOST_COLUMNS = 16
+KEYS = "q quit   space hold   + faster   - slower"
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """What is drawn as a line of its own, oldest first."""
+
+    up: tuple[float | None, ...] = ()
+    down: tuple[float | None, ...] = ()
+    hot: tuple[float | None, ...] = ()
+    cold: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What `top` remembers between frames."""
+
+    status: Status | None = None
+    trend: Trend = field(default_factory=Trend)
+    trouble: str = ""
+    """Why there is no newer snapshot."""
+    held: bool = False
+    every_s: float = 1.0
+
+
+def seen(view: View, status: Status) -> View:
+    """The view with a snapshot added; one that was seen before adds nothing to the trend."""
+    if "at" not in status:
+        return replace(view, trouble="the daemon is starting")
+    if view.status is not None and view.status["at"] == status["at"]:
+        return replace(view, trouble="")
+    old = view.trend
+    trend = Trend(
+        up=_with(old.up, rate(status, "promote")),
+        down=_with(old.down, rate(status, "demote")),
+        hot=_with(old.hot, hot_below(status)),
+        cold=_with(old.cold, cold_above(status)),
+    )
+    return replace(view, status=status, trend=trend, trouble="")
+
+
+def lost(view: View, why: str) -> View:
+    """The view while the daemon does not answer: the last snapshot stays, and so does the trend."""
+    return replace(view, trouble=why)
+
+
+def _with(values: Sequence[float | None], value: float | None) -> tuple[float | None, ...]:
+    return (*values, value)[-KEPT:]
+
+
+def frame(view: View, now: float, columns: int, rows: int, ink: Ink) -> list[str]:
+    """Exactly `rows` lines, none wider than `columns`; the last one shows the keys."""
+    body = _waiting(view) if view.status is None else _body(view, view.status, now, columns, ink)
+    told = view.trouble and view.status is not None
+    trouble = wrapped(f"!! waiting: {view.trouble}", columns) if told else []
+    lines = [*trouble, *body][: rows - 1]
+    lines += [""] * (rows - 1 - len(lines))
+    held = "   HELD" if view.held else ""
+    foot = f"{KEYS}   every {view.every_s:g} s{held}"
+    return [line[:columns] for line in (*lines, foot)]
+
+
+def _waiting(view: View) -> list[str]:
+    return ["tierd top", "", f"waiting: {view.trouble or 'no answer yet'}"]
+
+
+def _body(view: View, status: Status, now: float, columns: int, ink: Ink) -> list[str]:
+    lines = [*wrapped(verdict(status, now), columns), ""]
+    lines += [*node_lines(status["nodes"], columns), f"  {LEGEND}", ""]
+    lines += [
+        *_trend("up", view.trend.up, format_rate, columns, ink),
+        *_trend("down", view.trend.down, format_rate, columns, ink),
+        *_trend("hot below", view.trend.hot, _size, columns, ink),
+        *_trend("cold above", view.trend.cold, _size, columns, ink),
+        "",
+        *scheme_lines(status["schemes"], columns),
+    ]
+    if status["events"]:
+        lines += ["", "events"]
+        # The newest first: what does not fit is what is old.
+        lines += [f"  {event_line(event)}" for event in reversed(status["events"])]
+    return lines
+
+
+def _trend(
+    name: str,
+    values: Sequence[float | None],
+    shown: Callable[[float], str],
+    columns: int,
+    ink: Ink,
+) -> list[str]:
+    """A label with the value now, and how it went; nothing where it is not known."""
+    if not values or values[-1] is None:
+        return []
+    room = columns - LABEL_COLUMNS - (MOST_COLUMNS if columns >= WIDE else 0)
+    drawn = values[-room:]
+    most = max((value for value in drawn if value is not None), default=0.0)
+    label = f"  {name:<10} {shown(values[-1])}"
+    line = f"{label:<{LABEL_COLUMNS}}{sparkline(drawn, most, ink):<{room}}"
+    return [f"{line} most {shown(most)}" if columns >= WIDE else line.rstrip()]
+
+
+def _size(value: float) -> str:
+    return format_size(round(value))

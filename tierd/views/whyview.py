@@ -1,0 +1,136 @@
+"""`tierd why NODE`: from what was read to what was decided, over the last ticks, in plain words."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from tierd.errors import ExitCode, TierdError
+from tierd.record.sensed import cold_used_bytes, hot_used_bytes
+from tierd.units import format_duration_us, format_percent, format_rate, format_size
+from tierd.views.render import moment
+from tierd.views.statusview import PAGE_BYTES, wrapped
+
+Look = Mapping[str, Any]
+
+# So many turns of a decision are told; before that it is history.
+TURNS_MAX = 6
+
+# A reason with its figures taken out: while only these change, it is the same one.
+_FIGURE = re.compile(r"\d[\d.]*( ?([KMGT]i?)?B(/s)?| ?%)?")
+
+
+class NoSuchNode(TierdError):
+    """The node is none of those that tierd knows."""
+
+    exit_code = ExitCode.usage
+
+
+def node_id(word: str) -> int:
+    """`1` and `node1` are the same."""
+    digits = word.removeprefix("node")
+    if not digits.isdecimal():
+        raise NoSuchNode(f"{word!r} is no node", "say it as in `tierd why 1` or `tierd why node1`")
+    return int(digits)
+
+
+def text(looks: Sequence[Look], node: int, columns: int) -> str:
+    """The node as it is now, and for each scheme that touches it, what was decided and why."""
+    if not looks:
+        return "tierd has not looked at the machine yet"
+    last = looks[-1]
+    known = [one["numa_node"] for one in last["nodes"]]
+    if node not in known:
+        listed = ", ".join(str(one) for one in known)
+        raise NoSuchNode(f"there is no node {node} with memory", f"there are: {listed}")
+    span = format_duration_us(max(1, round((last["at"] - looks[0]["at"]) * 1e6)))
+    lines = [f"node{node}, over the last {span} ({len(looks)} looks)", ""]
+    lines += [line for said in _readings(last, node) for line in wrapped(said, columns, "  ")]
+    for scheme in last["schemes"]:
+        if node in (scheme["source_node"], scheme["target_node"]):
+            lines += ["", *_scheme(looks, scheme, columns)]
+    if len(lines) == 2 + len(_readings(last, node)):
+        lines += ["", "No scheme moves to or from it: see `tierd tiers`."]
+    return "\n".join(lines)
+
+
+def _readings(last: Look, node: int) -> list[str]:
+    """What was read of the node, and what it is held against."""
+    one = next(each for each in last["nodes"] if each["numa_node"] == node)
+    size, free = one["size_bytes"], one["free_bytes"]
+    said = [f"free: {format_size(free)} of {format_size(size)} ({_share(free, size)})"]
+    target = one["headroom_target_bytes"]
+    if target:
+        missing = target - free
+        how = f"{format_size(missing)} short" if missing > 0 else "kept"
+        said.append(f"headroom: {format_size(target)} ({_share(target, size)}), {how}")
+    if one.get("hot_bytes") is not None:
+        hot = hot_used_bytes(size, free, one["hot_bytes"])
+        said.append(f"hot, could go up: {format_size(hot)}")
+    if one.get("cold_bytes") is not None:
+        cold = cold_used_bytes(size, free, one["cold_bytes"])
+        said.append(f"cold, could go down: {format_size(cold)}")
+    said += [
+        f"goal {goal['goal']}: {format_percent(goal['current_bp'])}, aims at "
+        f"{format_percent(goal['target_bp'])}"
+        for goal in last["goals"]
+        # The other tuners have aims of their own, which their reasons tell.
+        if goal["goal"].endswith(f":{node}") and last["tuner"] in ("kernel", "emulated")
+    ]
+    return said
+
+
+def _share(part: int, whole: int) -> str:
+    return format_percent(part * 10_000 / whole)
+
+
+def _scheme(looks: Sequence[Look], now: Mapping[str, Any], columns: int) -> Iterator[str]:
+    yield from wrapped(f"{now['scheme']}: {_sentence(looks[-1]['state'], now)}", columns)
+    turns = list(_turns(looks, now["scheme"]))
+    for turn in turns[-TURNS_MAX:]:
+        yield from wrapped(turn, columns, "  ")
+    quota = now["quota_effective_bytes"]
+    if quota is not None:
+        may = format_size(quota) if quota >= PAGE_BYTES else "nothing"
+        most = format_size(now["quota_bytes_max"])
+        said = f"the kernel may move {may} in a window now, and {most} at most"
+        yield from wrapped(said, columns, "  ")
+
+
+def _sentence(state: str, scheme: Mapping[str, Any]) -> str:
+    """What the scheme does now and why, as one would say it."""
+    what = "promotion" if scheme["action"] == "promote" else "demotion"
+    way = f"{what} from node{scheme['source_node']} to node{scheme['target_node']}"
+    how, _, because = _why((0.0, state, scheme)).partition(": ")
+    if not because:
+        return f"{way}: {how}"
+    if how.startswith("parked"):
+        return f"{way} is {how} because {because}"
+    if how.startswith("waits"):
+        return f"{way} {how} because {because}"
+    return f"{way} goes {how}, for {because}"
+
+
+def _turns(looks: Sequence[Look], scheme: str) -> Iterator[str]:
+    """A line for each stretch of time with one reason; its figures are the last ones."""
+    seen = [
+        (look["at"], look["state"], one)
+        for look in looks
+        for one in look["schemes"]
+        if one["scheme"] == scheme
+    ]
+    for _, grouped in groupby(seen, key=lambda each: (each[1], _FIGURE.sub("", _why(each)))):
+        stretch = list(grouped)
+        begin, last = stretch[0][0], stretch[-1]
+        long = format_duration_us(max(1, round((last[0] - begin) * 1e6)))
+        since = f" for {long}" if last[0] > begin else ""
+        moved = sum(one["applied_bytes_per_s"] for _, _, one in stretch) / len(stretch)
+        moving = f"; moved {format_rate(moved)}" if moved else ""
+        yield f"{moment(begin)}{since}: {_why(last)}{moving}"
+
+
+def _why(seen: tuple[float, str, Mapping[str, Any]]) -> str:
+    _, state, scheme = seen
+    if state == "paused":
+        return "paused by `tierd pause`"
+    return str(scheme.get("reason") or "no reason was given")
