@@ -1,0 +1,25 @@
+"""Promotion stops while tasks wait for memory, by a real kernel's account, and goes on after."""
+
+import pytest
+
+from tests.contract.sets import PAGE
+from tests.e2e.boots import told
+from tests.e2e.pressed import ARRIVED_SHARE, HOT_BYTES
+from tierd.sim import machine
+from tierd.tuner.demand import PRESSURE_MAX
+
+pytestmark = pytest.mark.vm
+
+# Pressure is an average of seconds, so the first of them let a little through.
+STRAY_SHARE_MAX = 0.01
+
+
+def test_nothing_is_promoted_while_tasks_wait_for_memory() -> None:
+    facts = told("7.2", machine.load("two-tier"), "pressed")
+    pressed, after = facts["pressed"], facts["after"]
+    assert pressed["waiting_share"] > PRESSURE_MAX * 100
+    assert "parked: tasks wait for memory" in pressed["why"], pressed
+    assert pressed["where"].get("0", 0) <= STRAY_SHARE_MAX * HOT_BYTES / PAGE, pressed
+    assert "tasks wait for memory" not in after["why"], after
+    assert after["where"].get("0", 0) >= ARRIVED_SHARE * HOT_BYTES / PAGE, after
+    assert facts["exit"] == 0
