@@ -80,7 +80,7 @@ class Stage:
 
     def others_gone(self) -> int:
         """Pages of other programs that left a node since this was last asked; those that changed
-        places with others do not show."""
+        places with others meanwhile do not show, nor do those of a program that began since."""
         ours = {sets.pid for sets in (self.sets, self.other) if sets.pid is not None}
         now = probe.own_pages((self.place.fast, self.place.slow), ours)
         gone = sum(max(0, count - now.get(key, count)) for key, count in self.others.items())
@@ -192,6 +192,7 @@ class Recorder:
     began_s: float = field(default_factory=time.monotonic)
     columns: dict[str, list[Any]] = field(default_factory=dict)
     trace: list[list[Any]] = field(default_factory=list)
+    others_pages: int = 0
 
     def __post_init__(self) -> None:
         self.stage.kdamonds = probe.pids()
@@ -220,6 +221,8 @@ class Recorder:
         for name, value in row.items():
             self.columns.setdefault(name, []).append(value)
         if number % SELDOM == 0:
+            # tierd's own memory is new, and hot: where the fast node is full it moves like any.
+            self.others_pages += stage.others_gone()
             stage.kdamonds = probe.pids()
             quotas = {quota.action: quota for quota in probe.quotas()}
             pair = [quotas.get("migrate_hot"), quotas.get("migrate_cold")]
@@ -238,7 +241,7 @@ class Recorder:
             "seconds": round(self.elapsed_s, 1),
             "stalls": now.stalls - self.base.stalls,
             "direct": now.direct_pages - self.base.direct_pages,
-            "others_pages": self.stage.others_gone(),
+            "others_pages": self.others_pages,
             "kdamond_cpu_s": round(max(0.0, cpu_s[0] - self.cpu_s[0]), 2),
             "daemon_cpu_s": round(max(0.0, cpu_s[1] - self.cpu_s[1]), 2),
             "latency": dict(zip(names, map(int, counts), strict=True)),
@@ -316,7 +319,6 @@ def run(stage: Stage, phases: tuple[Phase, ...]) -> dict[str, Any]:
     Path("/proc/sys/vm/drop_caches").write_text("3")
     lay_out(stage, phases[0].scene)
     stage.facts["free_kib"] = probe.free_bytes(stage.place.fast) >> 10
-    # Here, and at the end of each phase: while one looks, what is to be measured would begin.
     stage.others_gone()
     begin(stage, phases[0])
     found: dict[str, Any] = {}

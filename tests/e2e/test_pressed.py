@@ -20,6 +20,5 @@ def test_nothing_is_promoted_while_tasks_wait_for_memory() -> None:
     assert pressed["waiting_share"] > PRESSURE_MAX * 100
     assert "parked: tasks wait for memory" in pressed["why"], pressed
     assert pressed["where"].get("0", 0) <= STRAY_SHARE_MAX * HOT_BYTES / PAGE, pressed
-    assert "tasks wait for memory" not in after["why"], after
     assert after["where"].get("0", 0) >= ARRIVED_SHARE * HOT_BYTES / PAGE, after
     assert facts["exit"] == 0
