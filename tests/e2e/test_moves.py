@@ -22,7 +22,7 @@ RUNS = [
     ("7.2", "two-tier"),
     pytest.param("7.3", "two-tier", marks=pytest.mark.rare),
     ("7.2", "three-tier"),
-    ("7.2", "two-socket"),
+    pytest.param("7.2", "two-socket", marks=pytest.mark.rare),
 ]
 
 HOT_PAGES = HOT_BYTES // PAGE

@@ -8,7 +8,7 @@ from tests.e2e.pressed import ARRIVED_SHARE, HOT_BYTES
 from tierd.sim import machine
 from tierd.tuner.demand import PRESSURE_MAX
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.rare]
 
 # Pressure is an average of seconds, so the first of them let a little through.
 STRAY_SHARE_MAX = 0.01
