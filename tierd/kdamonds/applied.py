@@ -19,9 +19,9 @@ class Applied:
     plan: Plan
     saved: SavedState
     how: str
+    """How it came to run, in words: started, adopted, goals committed, ..."""
     fresh: bool = False
     """Whether its kdamonds have just begun, and quotas that grow are still at a byte."""
-    """How it came to run, in words: started, adopted, goals committed, ..."""
 
     @property
     def pids(self) -> tuple[int, ...]:
