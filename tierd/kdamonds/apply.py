@@ -28,7 +28,7 @@ from tierd.kdamonds.goback import go_back
 from tierd.kdamonds.kernel import NR_KDAMONDS, KdamondDied, Kernel, NotVerified, same
 from tierd.kdamonds.ownership import Standing, describe_all, standing
 from tierd.kdamonds.restore import Restored, UndoFailed, restore, restore_writes, undo
-from tierd.kdamonds.saved import SavedState, changing
+from tierd.kdamonds.saved import SavedKnob, SavedState, changing
 from tierd.kdamonds.steer import (
     Health,
     command,
@@ -159,14 +159,27 @@ def _adopt(kernel: Kernel, saved: SavedState, plan: Plan, record: Record) -> App
     begun = changing(saved, plan.writes, every_knob(knobs, saved.knobs))
     record(begun)
     try:
-        turn_knobs(kernel, knobs, saved.knobs)
-        pids = carry_out(kernel, plan.writes, change, saved.pids)
-        running = SavedState(saved.boot_id, plan.writes, pids, knobs)
-        record(running)
+        running = _changed(kernel, saved, plan, change, knobs, record)
     except TierdError as error:
         _take_back(kernel, begun, error, trusted=True)
         raise
     return Applied(plan, running, HOW[change.kind])
+
+
+def _changed(
+    kernel: Kernel,
+    saved: SavedState,
+    plan: Plan,
+    change: Change,
+    knobs: tuple[SavedKnob, ...],
+    record: Record,
+) -> SavedState:
+    """Make what runs into the plan, and record it; who asks undoes what fails."""
+    turn_knobs(kernel, knobs, saved.knobs)
+    pids = carry_out(kernel, plan.writes, change, saved.pids)
+    running = SavedState(saved.boot_id, plan.writes, pids, knobs)
+    record(running)
+    return running
 
 
 def _take_back(kernel: Kernel, begun: SavedState, error: TierdError, *, trusted: bool) -> None:
@@ -192,10 +205,7 @@ def replace(sysfs: Sysfs, clock: Clock, applied: Applied, plan: Plan, record: Re
     begun = changing(saved, plan.writes, every_knob(knobs, saved.knobs))
     record(begun)
     try:
-        turn_knobs(kernel, knobs, saved.knobs)
-        pids = carry_out(kernel, plan.writes, change, saved.pids)
-        running = SavedState(saved.boot_id, plan.writes, pids, knobs)
-        record(running)
+        running = _changed(kernel, saved, plan, change, knobs, record)
     except TierdError as error:
         raise Undone(error, go_back(kernel, applied, begun, error, record)) from error
     return Applied(plan, running, HOW[change.kind])
