@@ -4,7 +4,7 @@ import textwrap
 from typing import TypedDict
 
 from tierd.doctor.facts import Facts
-from tierd.doctor.findings import Check, Finding, Verdict
+from tierd.doctor.findings import Check, Finding, Verdict, ask
 from tierd.doctor.machine_checks import CHECKS as MACHINE_CHECKS
 from tierd.doctor.neighbour_checks import CHECKS as NEIGHBOUR_CHECKS
 from tierd.errors import ExitCode
@@ -21,7 +21,7 @@ _INDENT = " " * 8
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Every finding, in the order of the checks."""
-    return tuple(Finding(check, check.judge(facts)) for check in CHECKS)
+    return tuple(ask(check, facts) for check in CHECKS)
 
 
 def cause(findings: tuple[Finding, ...]) -> Finding | None:

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from tierd.doctor.facts import Facts, Hidden
 from tierd.errors import ExitCode
+
+T = TypeVar("T")
 
 
 class Verdict(StrEnum):
@@ -45,9 +48,19 @@ def skip(evidence: str, fix: str = "") -> Judged:
     return Judged(Verdict.skip, evidence, fix)
 
 
-def unseen(hidden: Hidden, facts: Facts) -> Judged:
-    """What a check says when what it judges could not be read."""
-    return skip(hidden.why, hidden.hint if facts.is_root else "sudo tierd doctor")
+class Unseen(Exception):
+    """What a check judges could not be read."""
+
+    def __init__(self, hidden: Hidden) -> None:
+        super().__init__(hidden.why)
+        self.hidden = hidden
+
+
+def seen(value: T | Hidden) -> T:
+    """A fact that a check cannot do without; where it could not be read, that is what it says."""
+    if isinstance(value, Hidden):
+        raise Unseen(value)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +89,12 @@ class Finding:
     @property
     def verdict(self) -> Verdict:
         return self.judged.verdict
+
+
+def ask(check: Check, facts: Facts) -> Finding:
+    """What a check says of a machine."""
+    try:
+        return Finding(check, check.judge(facts))
+    except Unseen as unseen:
+        hint = unseen.hidden.hint if facts.is_root else "sudo tierd doctor"
+        return Finding(check, skip(unseen.hidden.why, hint))

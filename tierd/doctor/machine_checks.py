@@ -1,7 +1,7 @@
 """The checks of what tierd stands on: permission, kernel, configuration, nodes, tiers, room."""
 
 from tierd.doctor.facts import Facts, Hidden
-from tierd.doctor.findings import Check, Judged, fail, ok, skip, unseen, warn
+from tierd.doctor.findings import Check, Judged, fail, ok, seen, skip, warn
 from tierd.errors import ExitCode, Unsupported
 from tierd.machine.observe import MARKS, Capabilities, Feature, because, require_migration
 from tierd.machine.override import require_tiers
@@ -19,9 +19,7 @@ def _root(facts: Facts) -> Judged:
 
 
 def _kernel(facts: Facts) -> Judged:
-    found = facts.capabilities
-    if isinstance(found, Hidden):
-        return unseen(found, facts)
+    found = seen(facts.capabilities)
     release = f"Linux {facts.release or '(unknown release)'}"
     try:
         require_migration(found)
@@ -37,9 +35,7 @@ def _kernel(facts: Facts) -> Judged:
 
 
 def _features(facts: Facts) -> Judged:
-    found = facts.capabilities
-    if isinstance(found, Hidden):
-        return unseen(found, facts)
+    found = seen(facts.capabilities)
     if not found.has(Feature.sysfs) or found.unknown:
         return skip("cannot be told, see above")
     missing = ", ".join(f"{feature} ({MARKS[feature].since})" for feature in found.missing)
@@ -64,8 +60,9 @@ def _config(facts: Facts) -> Judged:
 
 def _memory_online(facts: Facts) -> Judged:
     topology = facts.topology
-    if isinstance(topology, Hidden):
-        return fail(topology.why, topology.hint) if facts.is_root else unseen(topology, facts)
+    if isinstance(topology, Hidden) and facts.is_root:
+        return fail(topology.why, topology.hint)
+    topology = seen(topology)
     offline = [node for node in topology.empty_nodes if node.offline_bytes]
     if offline:
         shown = ", ".join(
@@ -128,9 +125,7 @@ def _latency(node: Node) -> int | None:
 
 
 def _headroom(facts: Facts) -> Judged:
-    topology, marks, config = facts.topology, facts.watermarks, facts.config
-    if isinstance(marks, Hidden):
-        return unseen(marks, facts)
+    topology, marks, config = facts.topology, seen(facts.watermarks), facts.config
     if isinstance(topology, Hidden) or isinstance(config, Hidden):
         return skip("nodes or configuration could not be read, see above")
     floors = {mark.node: mark.high_bytes + mark.reserve_bytes for mark in marks}

@@ -1,7 +1,7 @@
 """The checks of who else moves or watches memory on this machine, and how that mixes with tierd."""
 
 from tierd.doctor.facts import NUMA_BALANCING_KEY, Facts, Hidden
-from tierd.doctor.findings import Check, Judged, Verdict, fail, ok, skip, unseen, warn
+from tierd.doctor.findings import Check, Judged, Verdict, fail, ok, seen, skip, warn
 from tierd.errors import ExitCode
 from tierd.kdamonds.ownership import Standing, describe_all
 from tierd.machine.neighbours import NUMA_BALANCING_TIERING
@@ -19,9 +19,7 @@ _RECLAIM = 1
 
 
 def _kdamonds(facts: Facts) -> Judged:
-    found = facts.kdamonds
-    if isinstance(found, Hidden):
-        return unseen(found, facts)
+    found = seen(facts.kdamonds)
     match found.standing:
         case Standing.none:
             return ok("nobody has made a kdamond")
@@ -36,9 +34,7 @@ def _kdamonds(facts: Facts) -> Judged:
 
 
 def _modules(facts: Facts) -> Judged:
-    found = facts.modules
-    if isinstance(found, Hidden):
-        return unseen(found, facts)
+    found = seen(facts.modules)
     on = [module.name for module in found if module.enabled]
     if not on:
         off = ", ".join(module.name for module in found) or "none is there"
@@ -62,9 +58,7 @@ def _modules(facts: Facts) -> Judged:
 
 
 def _numa_balancing(facts: Facts) -> Judged:
-    value = facts.numa_balancing
-    if isinstance(value, Hidden):
-        return unseen(value, facts)
+    value = seen(facts.numa_balancing)
     if value is None:
         return ok("this kernel has no NUMA balancing")
     said = f"{NUMA_BALANCING_KEY} is {value}, {_who_set(facts, value)}"
@@ -92,9 +86,7 @@ def _who_set(facts: Facts, value: int) -> str:
 
 
 def _demotion(facts: Facts) -> Judged:
-    value = facts.demotion_enabled
-    if isinstance(value, Hidden):
-        return unseen(value, facts)
+    value = seen(facts.demotion_enabled)
     if value is None:
         return ok("this kernel has no demotion in reclaim")
     if value in ("true", "1"):
@@ -107,9 +99,7 @@ def _demotion(facts: Facts) -> Judged:
 
 
 def _zone_reclaim(facts: Facts) -> Judged:
-    value = facts.zone_reclaim_mode
-    if isinstance(value, Hidden):
-        return unseen(value, facts)
+    value = seen(facts.zone_reclaim_mode)
     if not value:
         return ok("vm.zone_reclaim_mode is 0: a full node lets allocations go to the next")
     return warn(
@@ -120,9 +110,7 @@ def _zone_reclaim(facts: Facts) -> Judged:
 
 
 def _mglru(facts: Facts) -> Judged:
-    value = facts.lru_gen
-    if isinstance(value, Hidden):
-        return unseen(value, facts)
+    value = seen(facts.lru_gen)
     if value is None:
         return ok("the classic LRU; tierd does not mind either")
     on = int(value, 16) & 1
@@ -130,9 +118,7 @@ def _mglru(facts: Facts) -> Judged:
 
 
 def _placers(facts: Facts) -> Judged:
-    if isinstance(facts.processes, Hidden):
-        return unseen(facts.processes, facts)
-    found = [process for process in facts.processes if process.name in PLACERS]
+    found = [process for process in seen(facts.processes) if process.name in PLACERS]
     if not found:
         return ok(f"none of {', '.join(PLACERS)} runs")
     shown = ", ".join(f"{process.name} (pid {process.pid})" for process in found)
@@ -142,9 +128,7 @@ def _placers(facts: Facts) -> Judged:
 
 
 def _bound(facts: Facts) -> Judged:
-    listed, topology = facts.processes, facts.topology
-    if isinstance(listed, Hidden):
-        return unseen(listed, facts)
+    listed, topology = seen(facts.processes), facts.topology
     if isinstance(topology, Hidden):
         return skip("the nodes could not be read, see above")
     bound = [text for process in listed if (text := _binding(process, topology))]
@@ -170,9 +154,7 @@ def _binding(process: Process, topology: Topology) -> str | None:
 
 
 def _swap(facts: Facts) -> Judged:
-    if isinstance(facts.swaps, Hidden):
-        return unseen(facts.swaps, facts)
-    lines = (facts.swaps or "").splitlines()[1:]
+    lines = (seen(facts.swaps) or "").splitlines()[1:]
     zswap = facts.zswap if isinstance(facts.zswap, str) else "N"
     if not lines:
         return ok("no swap: cold memory that fits nowhere else stays on the slowest tier")
@@ -194,9 +176,7 @@ def _pressure(facts: Facts) -> Judged:
 
 
 def _thp(facts: Facts) -> Judged:
-    value = facts.thp
-    if isinstance(value, Hidden):
-        return unseen(value, facts)
+    value = seen(facts.thp)
     if value is None:
         return ok("this kernel has no transparent huge pages")
     chosen = value.partition("[")[2].partition("]")[0]
