@@ -40,6 +40,7 @@ PURE = {
     "topology.py",
     "tuner/average.py",
     "tuner/benefit.py",
+    "tuner/habit.py",
     "tuner/demand.py",
     "tuner/reading.py",
     "tuner/sensors.py",
@@ -94,6 +95,7 @@ PURE_LOCAL = {
     "tierd.topology",
     "tierd.tuner.average",
     "tierd.tuner.benefit",
+    "tierd.tuner.habit",
     "tierd.tuner.demand",
     "tierd.tuner.reading",
     "tierd.tuner.sensors",
@@ -217,6 +219,13 @@ def test_functions_and_files_fit_in_a_head(path: Path) -> None:
 @pytest.mark.parametrize("path", modules("tierd"), ids=name_of)
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), f"{name_of(path)} has no docstring"
+
+
+def test_unit_tests_lie_in_folders_of_what_they_test() -> None:
+    """Those of tierd's packages and of the benchmark; what we ship beside code is `shipped`."""
+    folders = {path.parent.name for path in (ROOT / "tests/unit").glob("*/test_*.py")}
+    packages = {path.parent.name for path in (ROOT / "tierd").glob("*/__init__.py")}
+    assert folders - packages == {"bench", "shipped"}
 
 
 def parts_of_the_table() -> dict[str, str]:

@@ -20,9 +20,6 @@ from tierd.units import format_percent
 
 __all__ = ["Adjustment", "Limits", "Memory", "Reading", "begin", "safe", "step"]
 
-# The lag of an answer is known to so much of itself.
-DOUBT_SHARE = 0.5
-
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
@@ -46,9 +43,7 @@ def step(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Adju
             memory, decision = demand.decide(memory, reading, limits)
             inputs = {
                 way.id: throttle.throttle(
-                    reading.ways[way.id].quota_bytes,
-                    decision.wants[way.id].quota_bytes,
-                    doubt_windows=DOUBT_SHARE * reading.lag_s / memory.windows_s[way.id],
+                    reading.ways[way.id].quota_bytes, decision.wants[way.id].quota_bytes
                 )
                 for way in limits.ways
             }

@@ -1,12 +1,14 @@
 """The tuners on the simulated kernel: bytes and residency, in virtual time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import EIO
 
 import pytest
 
 from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Tuner
+from tierd.loop import daemon
+from tierd.loop.tuning import Later
 from tierd.plans.damon import PAGE_BYTES
 from tierd.sim.kernel import Failure, SimKernel
 from tierd.sim.workload import Shift
@@ -107,6 +109,20 @@ def test_the_first_windows_keep_to_the_rate(series: str) -> None:
     assert max(per_second[:10]) <= 2 * RATE
 
 
+def test_growth_that_ends_while_another_is_taken_back_is_not_left_for_after_a_tick() -> None:
+    """On 6.12 each takes a tenth of a second, and a tick half of one."""
+    made = loop("6.12", "two-tier", config=Config(tuner=Tuner.demand))
+    outside = made.outside()
+    running = daemon.begin(outside, made.config)
+    now_s = outside.clock.monotonic()
+    grows = {"demote-0-1": Later(now_s, 10_100), "promote-1-0": Later(now_s + 0.05, 10_200)}
+    running = replace(running, tuning=replace(running.tuning, later=grows))
+    running = daemon.settle(outside, running)
+    assert running.tuning.due_s is None
+    assert running.tuning.written == {"demote-0-1": 10_100, "promote-1-0": 10_200}
+    assert outside.clock.monotonic() >= now_s + 0.2, "as long as two commands"
+
+
 class Killed(Exception):
     """As SIGKILL: from here on nothing that the daemon does reaches the kernel."""
 
@@ -119,7 +135,7 @@ def test_after_a_death_quotas_shrink_to_rest(series: str) -> None:
     One that was just growing stays at its limit, which is what the limit is for; the unit then
     undoes it, or the next start.
     """
-    ends = [left_behind(series, death_s) for death_s in (4.3, 7.02)]
+    ends = [left_behind(series, death_s) for death_s in (4.3, 6.3)]
     for _, quota, value in (end for one in ends for end in one):
         assert quota < PAGE_BYTES or value < TARGET
     moving = [quota_then for one in ends for quota_then, _, value in one if value > TARGET]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.test_demand import DOWN, LIMITS, UP, reading
+from tests.unit.tuner.test_demand import DOWN, LIMITS, UP, reading
 from tierd import feedback
 from tierd.plans.damon import Metric
 from tierd.plans.plan import Aim, Direction, Loop

@@ -134,13 +134,17 @@ def _publish(outside: Outside, running: Running, began_s: float) -> None:
 
 
 def settle(outside: Outside, running: Running) -> Running:
-    """Take back growth that was given for a counted number of windows."""
-    if running.applied is None or not running.tuning.later:
-        return running
-    try:
-        return regard.settle(outside, running, running.applied)
-    except TierdError as error:
-        return _troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
+    """Take back growth that was given for a counted number of windows.
+
+    What becomes due while another is written is not left for after a tick, by when a quota would be
+    what ten windows too many make of it.
+    """
+    while running.applied is not None and running.tuning.is_due(outside.clock.monotonic()):
+        try:
+            running = regard.settle(outside, running, running.applied)
+        except TierdError as error:
+            return _troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
+    return running
 
 
 def handle(outside: Outside, running: Running, event: Event) -> Running:

@@ -47,8 +47,9 @@ def tune(outside: Outside, running: Running, applied: Applied) -> Running:
     known, now = limits_of(running, applied), running.sample
     if running.config.mode is Mode.observe:
         return replace(running, tuning=tuning.watch(applied, running.tuning, known, now))
-    cost_s = running.refresh.cost_s
-    tuned = tuning.follow(outside.sysfs, outside.clock, applied, running.tuning, known, now, cost_s)
+    tuned = tuning.follow(
+        outside.sysfs, outside.clock, applied, running.tuning, known, now, running.refresh
+    )
     return replace(running, tuning=tuned)
 
 
@@ -80,17 +81,23 @@ def _refresh_if_due(outside: Outside, running: Running, applied: Applied) -> Run
     share_max = supervise.STEERING_SHARE_MAX if steers else supervise.REFRESH_SHARE_MAX
     if running.paused or not running.refresh.due(began_s, share_max):
         return running
+    commands, quotas_s = 0, {}
     for health in apply.health(outside.sysfs, outside.clock, applied):
         by_kernel = bool(applied.plan.kdamonds[health.index].refresh_ms)
         if health.alive and not by_kernel:
             for what in _updates(running, applied, health.index):
+                # A kdamond answers at its next sample; some kernels tell us so only long after.
+                quotas_s[health.index] = outside.clock.monotonic()
+                commands += 1
                 apply.command(outside.sysfs, outside.clock, applied, health.index, what)
     done_s = outside.clock.monotonic()
-    return replace(running, refresh=Refresh(done_s, done_s - began_s))
+    cost_s = done_s - began_s
+    refresh = Refresh(done_s, cost_s, cost_s / max(1, commands), quotas_s)
+    return replace(running, refresh=refresh)
 
 
 def _updates(running: Running, applied: Applied, kdamond: int) -> tuple[Command, ...]:
-    """What to ask of a kdamond: not for quotas of which it is known that they stay."""
+    """What to ask of a kdamond, quotas last: not for those of which it is known that they stay."""
     mine = {item.id for item in applied.plan.items if item.kdamond == kdamond}
     if mine <= running.tuning.resting:
         return (Command.update_stats,)

@@ -1,6 +1,7 @@
 """When to try again what failed: restarts that back off, and a refresh that minds its cost."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 # A kdamond that dies at once would otherwise be started every tick. It doubles from a second, so
 # that one death costs a second of monitoring, up to five minutes, so that a machine which cannot
@@ -17,7 +18,7 @@ HEALTHY_S = 600.0
 REFRESH_SHARE_MAX = 0.1
 
 # A tuner needs them at every tick, and lets nobody sample that slowly. On 6.12 each command takes
-# 100 ms of waiting, so that four of them still fit into a tick of a second.
+# 100 ms of waiting: with four of them, and those that steer, there is a tick in 0.9 s.
 STEERING_SHARE_MAX = 0.7
 
 
@@ -53,9 +54,13 @@ class Refresh:
 
     at_s: float = float("-inf")
     cost_s: float = 0.0
+    command_s: float = 0.0
+    """How long one of the commands for it took, on average."""
+    quotas_s: Mapping[int, float] = field(default_factory=dict)
+    """By kdamond, when it was asked for its quotas in force, which it tells as of then."""
 
     def due(self, now_s: float, share_max: float = REFRESH_SHARE_MAX) -> bool:
-        return now_s - self.at_s >= self.cost_s / share_max
+        return now_s - self.at_s >= self.cost_s * (1 / share_max - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,13 @@ from tierd.clock import Clock
 from tierd.feedback import Limits, Memory, Reading
 from tierd.kdamonds import apply
 from tierd.kdamonds.apply import Applied
+from tierd.loop.supervise import Refresh
 from tierd.machine.sample import Sample
 from tierd.plans.damon import Write, scheme_dir
 from tierd.plans.plan import Item, Loop
 from tierd.sysfs import Sysfs
 from tierd.tuner import readout, throttle
 from tierd.tuner.throttle import TARGET, Input
-
-# Between the moment that the kernel read a quota for us and the one that our answer is in force
-# lies so much of what the reading cost: some kernels take a tenth of a second for each command.
-LAG_SHARE = 0.75
 
 # What is due is written a little late, because the loop has other things to do: on average by this
 # share of a window.
@@ -67,6 +64,9 @@ class Tuning:
         """When `settle` has something to do."""
         return min((later.at_s for later in self.later.values()), default=None)
 
+    def is_due(self, now_s: float) -> bool:
+        return self.due_s is not None and self.due_s <= now_s + EARLY_S
+
 
 def follow(
     sysfs: Sysfs,
@@ -75,22 +75,30 @@ def follow(
     tuning: Tuning,
     limits: Limits,
     now: Sample,
-    cost_s: float,
+    refresh: Refresh,
 ) -> Tuning:
-    """One round with a fresh sample, which it took so long to get."""
-    tuning, inputs = _round(applied, tuning, limits, now, cost_s * LAG_SHARE)
+    """One round with a fresh sample, and how it was got."""
+    began_s = clock.monotonic()
+    # What was asked for in turn is changed in turn.
+    lags_s = {
+        kdamond: began_s + turn * refresh.command_s - at_s
+        for turn, (kdamond, at_s) in enumerate(refresh.quotas_s.items())
+    }
+    tuning, inputs = _round(applied, tuning, limits, now, lags_s)
     return _write(sysfs, clock, applied, tuning, inputs)
 
 
 def watch(applied: Applied, tuning: Tuning, limits: Limits, now: Sample) -> Tuning:
     """The same while schemes only count: what would be done is said and not done."""
-    return _round(applied, tuning, limits, now, 0.0)[0]
+    return _round(applied, tuning, limits, now, {})[0]
 
 
 def _round(
-    applied: Applied, tuning: Tuning, limits: Limits, now: Sample, lag_s: float
+    applied: Applied, tuning: Tuning, limits: Limits, now: Sample, lags_s: Mapping[int, float]
 ) -> tuple[Tuning, Mapping[str, Input]]:
-    seen = _by_then(readout.reading(applied.plan, tuning.seen, now), tuning, limits, lag_s)
+    seen = readout.reading(applied.plan, tuning.seen, now)
+    if seen is not None and limits.loop is Loop.demand:
+        seen = _by_then(seen, applied, tuning, lags_s)
     tuning = replace(tuning, seen=now, reading=seen, active=True, resting=frozenset())
     if seen is None:
         return tuning, feedback.begin(readout.quotas(applied.plan, now), limits)
@@ -107,17 +115,17 @@ def _round(
     return tuning, adjustment.inputs
 
 
-def _by_then(seen: Reading | None, tuning: Tuning, limits: Limits, lag_s: float) -> Reading | None:
+def _by_then(
+    seen: Reading, applied: Applied, tuning: Tuning, lags_s: Mapping[int, float]
+) -> Reading:
     """The same with quotas as they will be when they are changed: meanwhile they go on growing."""
-    if seen is None or limits.loop is not Loop.demand:
-        return seen
     ways = dict(seen.ways)
-    for way in limits.ways:
-        was = ways[way.id]
-        windows = lag_s / tuning.memory.windows_s.get(way.id, was.window_s)
-        grown = throttle.grown(was.quota_bytes, tuning.written.get(way.id, TARGET), windows)
-        ways[way.id] = replace(was, quota_bytes=min(way.quota_bytes_max, grown))
-    return replace(seen, ways=ways, lag_s=lag_s)
+    for item in applied.plan.items:
+        was = ways[item.id]
+        windows = lags_s.get(item.kdamond, 0.0) / _window_s(tuning, item)
+        quota = throttle.grown(was.quota_bytes, tuning.written.get(item.id, TARGET), windows)
+        ways[item.id] = replace(was, quota_bytes=min(item.quota_bytes_max, quota))
+    return replace(seen, ways=ways)
 
 
 def begin(sysfs: Sysfs, clock: Clock, applied: Applied, limits: Limits) -> Tuning:
@@ -170,4 +178,5 @@ def _goal(item: Item, want: Input) -> Write:
 
 
 def _window_s(tuning: Tuning, item: Item) -> float:
-    return tuning.memory.windows_s.get(item.id, item.window_us / 1e6)
+    habit = tuning.memory.habits.get(item.id)
+    return habit.window_s if habit else item.window_us / 1e6

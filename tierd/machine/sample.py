@@ -19,7 +19,7 @@ from tierd.topology import Topology
 VMSTAT = "proc/vmstat"
 PRESSURE = "proc/pressure/memory"
 
-_MEMINFO = re.compile(r"^Node \d+ (MemTotal|MemFree): +(\d+) kB$", re.MULTILINE)
+_MEMINFO = re.compile(r"^Node \d+ (MemTotal|MemFree|AnonHugePages): +(\d+) kB$", re.MULTILINE)
 _NODE_COUNTER = re.compile(r"^(pgpromote_\w+|pgdemote_\w+) (\d+)$", re.MULTILINE)
 _COUNTER = re.compile(r"^(pgmigrate_success|pgmigrate_fail|allocstall_\w+) (\d+)$", re.MULTILINE)
 _PSI = re.compile(r"^(some|full) .*total=(\d+)$", re.MULTILINE)
@@ -56,6 +56,8 @@ class NodeSample:
     free_bytes: int
     counters: tuple[tuple[str, int], ...]
     """pgpromote_* and pgdemote_*, by the kernel's names; the set differs between kernels."""
+    huge_bytes: int = 0
+    """In transparent huge pages of programs; 0 where the kernel has none."""
 
     @property
     def used_bytes(self) -> int:
@@ -173,7 +175,7 @@ def sum_watermarks(node: int, zones: Iterable[Zone], page_bytes: int) -> Waterma
 def _node(sysfs: Sysfs, node: int) -> NodeSample:
     path = f"{NODES}/node{node}/meminfo"
     figures = dict(_MEMINFO.findall(sysfs.reread(path)))
-    if len(figures) != 2:
+    if not {"MemTotal", "MemFree"} <= figures.keys():
         raise TierdError(f"/{path}: expected MemTotal and MemFree, found {sorted(figures)}")
     counters = _NODE_COUNTER.findall(sysfs.reread(f"{NODES}/node{node}/vmstat"))
     return NodeSample(
@@ -181,6 +183,7 @@ def _node(sysfs: Sysfs, node: int) -> NodeSample:
         total_bytes=int(figures["MemTotal"]) * 1024,
         free_bytes=int(figures["MemFree"]) * 1024,
         counters=tuple((name, int(count)) for name, count in counters),
+        huge_bytes=int(figures.get("AnonHugePages", "0")) * 1024,
     )
 
 

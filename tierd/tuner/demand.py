@@ -17,6 +17,7 @@ from tierd.plans.plan import Direction
 from tierd.tuner import benefit
 from tierd.tuner.average import moving
 from tierd.tuner.benefit import Check, Moves
+from tierd.tuner.habit import Habit, learn
 from tierd.tuner.reading import Limits, NodeReading, Reading, Way
 from tierd.units import BP_MAX, format_rate, format_size
 
@@ -26,9 +27,10 @@ CLEAR_S = 1.0
 
 # What waits is moved within this time, if the rate limit allows: heat counts memory that is hot now
 # and then by its share of the time, and the rest of a set comes ever slower. Where only a sample or
-# two has hit there is time to find out which part of a region it was.
+# two has hit there is time to find out which part of a region it was: with half as long 1.7 % of a
+# scan came up, with this 0.4 and 1.5 % (7.2).
 HEAT_CLEAR_S = 0.25
-FAINT_CLEAR_S = 2.0
+FAINT_CLEAR_S = 4.0
 
 # Promotion may use what is free above the kernel's mark at the pace that would use it up in this
 # time. Demotion fills it meanwhile; what both are late by must not take the node below the mark,
@@ -38,11 +40,15 @@ ROOM_S = 0.5
 # How much room demotion makes ahead of what comes up, in time of that and as a share of the node.
 AHEAD_S = 1.5
 AHEAD_SHARE_MAX = 0.04
-AHEAD_PER_HEAT = 2.0
+AHEAD_PER_HEAT = 1.25
 
-# A scheme that could not use up its rate, because its quota was still growing, may catch up on so
-# much of it.
-CREDIT_S = 0.25
+# A huge page needs a piece of free memory of its size above the mark, and so does each that is on
+# its way in the same window: with less, some kernels copy it to the node that it is on (6.17 to
+# 7.2).
+HUGE_ROOM_BYTES = 3 * (2 << 20)
+
+# What waits may be huge pages where those of its node are at least this share of it.
+HUGE_SHARE = 0.5
 
 # The quota of a scheme that will move as soon as it can: three doublings from 20 MB/s in windows of
 # 100 ms, and little if it moves in vain meanwhile. Never more than what it is to move by then: of
@@ -66,18 +72,9 @@ ALLOCATION_S = 2.0
 ALLOCATION_SHARE_MAX = 0.05
 ALLOCATION_KEPT_PER_S = 0.9
 
-# How much of what a scheme tried it could move: a moving average, because one window may be all
-# free memory. What it is corrected by is bounded, since one window may also be none.
-YIELD_WEIGHT = 0.3
-YIELD_MIN = {Direction.promote: 0.5, Direction.demote: 0.125}
-
 # Where most of what is tried does not move, and then all of it, demotion makes at most this much
 # more room than was missing until somebody looks again.
 OVER_MAX = 2.0
-
-# How long windows are is counted in whole ones, of which there may be two to a tick: over about so
-# many seconds an error of one is no more than a few percent.
-WINDOWS_S = 3.0
 
 # Heat of regions in which but a sample or two has hit: one page of a large region is enough for
 # that, now and then. What lasts is believed, over about so many seconds.
@@ -109,14 +106,10 @@ class Memory:
     """Everything remembered from round to round."""
 
     nodes: Mapping[int, NodeMemory] = field(default_factory=dict)
-    yields: Mapping[str, float] = field(default_factory=dict)
-    debts: Mapping[str, float] = field(default_factory=dict)
-    """What a scheme moved beyond its rate, in bytes; it is paid back by moving less."""
-    windows_s: Mapping[str, float] = field(default_factory=dict)
+    habits: Mapping[str, Habit] = field(default_factory=dict)
+    """Of each scheme."""
     faint_bytes: Mapping[int, float] = field(default_factory=dict)
     """Of each node, on average lately."""
-    limited: frozenset[str] = frozenset()
-    """Schemes that were to move as much as they may."""
     pressure: float = 0.0
     """Share of the time that tasks waited for memory, lately."""
 
@@ -146,15 +139,13 @@ class _Round:
 
     reading: Reading
     limits: Limits
-    yields: Mapping[str, float]
-    debts: Mapping[str, float]
-    windows_s: Mapping[str, float]
+    habits: Mapping[str, Habit]
     faint_bytes: Mapping[int, float]
     pressure: float
 
     def rate_max(self, way: Way) -> float:
         """Bytes per second that a scheme may move now."""
-        return max(0.0, way.rate_max_bytes_per_s - self.debts[way.id] / CLEAR_S)
+        return max(0.0, way.rate_max_bytes_per_s - self.habits[way.id].debt_bytes / CLEAR_S)
 
     def node(self, node: int) -> NodeReading:
         return self.reading.nodes[node]
@@ -191,7 +182,7 @@ class _Round:
         counts is the share that could be moved lately.
         """
         hot = self.node(way.source).hot_bytes or 0
-        return hot * max(YIELD_MIN[way.direction], self.yields[way.id]) / self.sharing(way)
+        return hot * self.habits[way.id].least_moved(way) / self.sharing(way)
 
     def sharing(self, way: Way) -> int:
         """How many ways go from the same source in the same direction."""
@@ -219,11 +210,27 @@ class _Round:
         """The heat below that could come up to a node."""
         return sum(self.all_heat(way.source) / self.sharing(way) for way in self.into(node))
 
+    def waits(self, node: int) -> float:
+        """What may come up while room for it is looked for: all that is surely hot, and some more;
+        of what is faint as much as moves meanwhile."""
+        faint = sum(self.faint(way.source) / self.sharing(way) for way in self.into(node))
+        sure = self.heat(node) - faint
+        return sure * AHEAD_PER_HEAT + faint * AHEAD_S / FAINT_CLEAR_S
+
     def rest_bytes(self, node: int) -> float:
         """So much heat below is not worth a move."""
         seen = self.node(node)
         share = REST_HEAT_SHARE * (self.heat(node) + self.all_heat(node))
         return max(REST_HEAT_MIN * seen.total_bytes, share)
+
+    def may_be_huge(self, way: Way) -> bool:
+        """Whether what waits may be huge pages: any quota of a page or more moves a whole one."""
+        source = self.node(way.source)
+        return source.huge_bytes > max(self.dead_bytes(way.source), HUGE_SHARE * source.heat_bytes)
+
+    def huge_room_bytes(self, node: int) -> int:
+        """What has to be free above the mark for what comes up to arrive."""
+        return HUGE_ROOM_BYTES if any(self.may_be_huge(way) for way in self.into(node)) else 0
 
     def cold_bytes(self, node: int) -> float:
         """Cold memory of a node that is not just free; 0 if it is too little to begin with."""
@@ -240,9 +247,10 @@ def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, De
     now = _Round(
         reading,
         limits,
-        yields={way.id: _yield(memory, reading, way) for way in limits.ways},
-        debts={way.id: _debt(memory, reading, way) for way in limits.ways},
-        windows_s={way.id: _window_s(memory, reading, way) for way in limits.ways},
+        habits={
+            way.id: learn(memory.habits.get(way.id), way, reading.ways[way.id], reading.seconds)
+            for way in limits.ways
+        },
         faint_bytes={node: _faint(memory, reading, node) for node in reading.nodes},
         pressure=_pressure(memory, reading),
     )
@@ -257,40 +265,18 @@ def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, De
         ups = _promotions(known, node, headroom[node], _freed(downs, node, now), now)
         wants |= downs | {way.id: _quota(ups[way.id], way, now) for way in now.into(node)}
         nodes[node] = known
-    limited = frozenset(
-        way.id for way in limits.ways if wants[way.id].bytes_per_s >= now.rate_max(way) > 0
-    )
-    after = Memory(
-        nodes, now.yields, now.debts, now.windows_s, now.faint_bytes, limited, now.pressure
-    )
+    habits = {way.id: _told(way, wants[way.id], now) for way in limits.ways}
+    after = Memory(nodes, habits, now.faint_bytes, now.pressure)
     return after, Decision(wants, headroom)
 
 
 # What was learned.
 
 
-def _yield(memory: Memory, reading: Reading, way: Way) -> float:
-    """The share of what is tried that moves."""
-    before = memory.yields.get(way.id, 1.0)
-    seen = reading.ways[way.id]
-    if not seen.tried_bytes:
-        return before
-    share = min(1.0, seen.applied_bytes / seen.tried_bytes)
-    return before + YIELD_WEIGHT * (share - before)
-
-
-def _debt(memory: Memory, reading: Reading, way: Way) -> float:
-    """A quota is of what is tried: when more of it moves than did lately, the rate is exceeded."""
-    allowed = way.rate_max_bytes_per_s * reading.seconds
-    least = -way.rate_max_bytes_per_s * CREDIT_S if way.id in memory.limited else 0.0
-    return max(least, memory.debts.get(way.id, 0.0) + reading.ways[way.id].applied_bytes - allowed)
-
-
-def _window_s(memory: Memory, reading: Reading, way: Way) -> float:
-    """By how many there were to a second: a mean of their lengths would be too long."""
-    seen = 1 / reading.ways[way.id].window_s
-    before = 1 / memory.windows_s[way.id] if way.id in memory.windows_s else seen
-    return 1 / moving(before, seen, reading.seconds, WINDOWS_S)
+def _told(way: Way, want: Want, now: _Round) -> Habit:
+    """A scheme's habit with what is wanted of it now."""
+    limited = want.bytes_per_s >= now.rate_max(way) > 0
+    return replace(now.habits[way.id], limited=limited, quota_bytes=want.quota_bytes)
 
 
 def _faint(memory: Memory, reading: Reading, node: int) -> float:
@@ -379,7 +365,7 @@ def _promotions(
     wanted, seen = _wanted(known, node, now), now.node(node)
     # With cold memory to take its place, promotion may dip into the headroom: demotion fills it.
     floor = seen.mark_bytes if now.cold_bytes(node) else headroom
-    spare = seen.free_bytes - floor
+    spare = seen.free_bytes - floor - now.huge_room_bytes(node)
     # Below it, what is to come up arrives when what has gone down lately has gone on to do so.
     room = max(0.0, spare / ROOM_S + (freed if spare > 0 else now.freed_bytes_per_s(node)))
     share = min(1.0, room / wanted) if wanted else 0.0
@@ -402,9 +388,12 @@ def _promotion(way: Way, share: float, known: NodeMemory, now: _Round) -> Want:
         return Want(0.0, f"parked: {what}, too little to be worth a move")
     rate = now.pace(way) * share
     if rate <= 0:
-        below = format_size(max(0, target.mark_bytes - target.free_bytes))
-        reason = f"waits: free memory of node {way.target} is {below} below the mark; {what}"
-        return Want(0.0, reason, _ready(way, now.pace(way), now))
+        huge = now.huge_room_bytes(way.target)
+        below = format_size(max(0, target.mark_bytes + huge - target.free_bytes))
+        mark = "what a huge page needs" if huge else "the mark"
+        reason = f"waits: free memory of node {way.target} is {below} below {mark}; {what}"
+        # Ready with a quota, however small, is ready to move a huge page in each window.
+        return Want(0.0, reason, 0 if huge else _ready(way, now.pace(way), now))
     if share >= 1:
         return Want(rate, f"up to {format_rate(rate)}: {what}")
     limited = f"up to {format_rate(rate)}, as there is room on node {way.target}: {what}"
@@ -413,7 +402,7 @@ def _promotion(way: Way, share: float, known: NodeMemory, now: _Round) -> Want:
 
 def _ready(way: Way, coming: float, now: _Round) -> int:
     """The quota to wait with for what is coming, in bytes per second."""
-    return int(min(READY_BYTES, coming * now.windows_s[way.id]))
+    return int(min(READY_BYTES, coming * now.habits[way.id].window_s))
 
 
 def _demotions(node: int, headroom: int, coming: float, now: _Round) -> dict[str, Want]:
@@ -423,7 +412,8 @@ def _demotions(node: int, headroom: int, coming: float, now: _Round) -> dict[str
     # only the headroom is kept.
     came = now.moved_bytes(now.into(node)) / now.reading.seconds if coming else 0.0
     ahead = min(coming * AHEAD_S, now.node(node).total_bytes * AHEAD_SHARE_MAX) + came * CLEAR_S
-    ahead = min(ahead, now.heat(node) * AHEAD_PER_HEAT)
+    ahead = min(ahead, now.waits(node))
+    ahead += now.huge_room_bytes(node) if coming else 0
     lacking = headroom + (ahead if now.cold_bytes(node) else 0) - free
     ways = now.out_of(node)
     if lacking < now.dead_bytes(node):
@@ -443,9 +433,10 @@ def _limited(want: Want, rate_max: float) -> Want:
 
 def _quota(want: Want, way: Way, now: _Round) -> Want:
     """The quota of one window; where failures are charged, as much more as fails."""
-    bytes_ = want.bytes_per_s * now.windows_s[way.id]
+    habit = now.habits[way.id]
+    bytes_ = want.bytes_per_s * habit.window_s / habit.share_used
     if now.limits.charges_failures:
-        bytes_ /= max(YIELD_MIN[way.direction], now.yields[way.id])
-        bytes_ = min(bytes_, want.bytes_max * now.windows_s[way.id] / now.reading.seconds)
+        bytes_ /= habit.least_moved(way)
+        bytes_ = min(bytes_, want.bytes_max * habit.window_s / now.reading.seconds)
     quota_bytes = max(want.quota_bytes, int(bytes_))
     return replace(want, quota_bytes=min(way.quota_bytes_max, quota_bytes))

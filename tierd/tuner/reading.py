@@ -47,6 +47,8 @@ class NodeReading:
     """Bytes by how often they are accessed; those that are always count whole."""
     faint_bytes: int = 0
     """The part of that which may be chance."""
+    huge_bytes: int = 0
+    """In huge pages, which move whole."""
 
     @property
     def used_bytes(self) -> int:
@@ -73,7 +75,5 @@ class Reading:
     ways: Mapping[str, WayReading]
     pressure: float = 0.0
     """Share of the time that some task waited for memory."""
-    lag_s: float = 0.0
-    """How long after the quotas were read an answer will be in force."""
     stalls: int = 0
     """Allocations that had to reclaim, or demote, for themselves."""

@@ -87,6 +87,7 @@ def _node(plan: Plan, now: Sample, counts: Counts, node: int) -> NodeReading:
         cold_bytes=_sensed(mine, Sense.cold),
         heat_bytes=round(sum(sensor.weight * count for sensor, count in mine.items())),
         faint_bytes=_faint(mine),
+        huge_bytes=seen.huge_bytes,
     )
 
 

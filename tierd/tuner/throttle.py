@@ -49,13 +49,6 @@ SHRINK_MAX = 4
 # too many now and then, and of a single one that is nothing or the square of what was wanted.
 GROW_WINDOWS_MIN = 2
 
-# Slower than that is worse than a quota that is too large for a moment.
-DOUBT_WINDOWS_MAX = 2.0
-
-# Far from what is wanted a quota doubles all the same, and stops short of it by what may be too
-# many and one: from a byte to 20 MB/s in windows of 130 ms that is three seconds less (6.12).
-SHORT_WINDOWS = 1
-
 KEEP = Input(TARGET, TARGET)
 FADE = Input(TARGET + DECAY, TARGET + DECAY)
 
@@ -66,12 +59,8 @@ def grown(quota_bytes: int, value: int, windows: float) -> int:
     return max(1, round(quota_bytes * factor))
 
 
-def throttle(quota_bytes: int, wanted_bytes: int, doubt_windows: float = 0.0) -> Input:
-    """What takes a quota from where it is to what is wanted; less than a page is none.
-
-    Where it is not known to a window when an input will be in force, the last of the growth goes by
-    so much smaller steps that the quota is at most twice what was wanted by it.
-    """
+def throttle(quota_bytes: int, wanted_bytes: int) -> Input:
+    """What takes a quota from where it is to what is wanted; less than a page is none."""
     quota_bytes = max(1, quota_bytes)
     parks = wanted_bytes < PAGE_BYTES
     then = TARGET if parks else TARGET + DECAY
@@ -81,11 +70,7 @@ def throttle(quota_bytes: int, wanted_bytes: int, doubt_windows: float = 0.0) ->
     if not parks and abs(ratio - 1) <= TOLERANCE:
         return FADE
     if ratio > 1:
-        doubt_windows = min(max(1.0, doubt_windows), DOUBT_WINDOWS_MAX)
-        far = int(log2(ratio)) - ceil(doubt_windows) - SHORT_WINDOWS
-        if doubt_windows > 1 and far >= GROW_WINDOWS_MIN:
-            return Input(0, then, far)
-        windows = max(GROW_WINDOWS_MIN, ceil(log2(ratio) * doubt_windows))
+        windows = max(GROW_WINDOWS_MIN, ceil(log2(ratio)))
     else:
         windows = max(1, ceil(-log(ratio, SHRINK_MAX)))
     factor = ratio ** (1 / windows)

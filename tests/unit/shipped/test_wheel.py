@@ -12,7 +12,7 @@ import pytest
 from tierd import __version__
 from tierd.console import shipped
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 

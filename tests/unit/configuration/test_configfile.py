@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_config import parse
+from tests.unit.configuration.test_config import parse
 from tierd.configuration import configfile
 from tierd.configuration.config import Config, Mode
 from tierd.configuration.configfile import ConfigErrors

@@ -10,7 +10,7 @@ from tests import systemd
 from tierd.console import shipped
 from tierd.errors import ExitCode
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 UNIT = ROOT / "systemd/tierd.service"
 EXAMPLES = sorted((ROOT / "systemd/examples").glob("*.conf"))
 

@@ -16,7 +16,7 @@ from tierd.record.tally import Tally
 from tierd.serving.inbox import Verb
 from tierd.serving.metrics import EVENTS, METRICS, Kind, Metric, Seen, table
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 BY_NAME = {metric.name: metric for metric in METRICS}
 

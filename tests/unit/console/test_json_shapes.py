@@ -1,7 +1,7 @@
 """What programs get: the names and types of every JSON document are promises, and only grow.
 
 What was promised stands in `shapes.json`. A name that goes or changes its type fails here; what is
-new is added with `TIERD_RENEW_GOLDEN=1 pytest tests/unit/test_json_shapes.py`.
+new is added with `TIERD_RENEW_GOLDEN=1 pytest tests/unit/console/test_json_shapes.py`.
 """
 
 import json

@@ -25,7 +25,7 @@ from tierd.sim import machine
 from tierd.sim.kernel import SimKernel
 from tierd.topology import Performance
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 DAMON_STAT = "sys/module/damon_stat/parameters/enabled"
 NUMA_BALANCING = "proc/sys/kernel/numa_balancing"

@@ -18,14 +18,15 @@ from tierd.tuner.benefit import (
     STRIKES_MAX,
 )
 from tierd.tuner.demand import (
-    CREDIT_S,
     FAINT_CLEAR_S,
     HEAT_CLEAR_S,
     REST_HEAT_MIN,
     REST_HEAT_SHARE,
     Decision,
     Memory,
+    Want,
 )
+from tierd.tuner.habit import CREDIT_S, USE_MIN, Habit
 from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
 
 MIB = 1 << 20
@@ -44,6 +45,7 @@ def reading(
     hot: int = 0,
     faint: int = 0,
     above: int = 0,
+    huge: int = 0,
     cold: int = 400 * MIB,
     free: int = HEADROOM,
     moved: Mapping[str, int] | None = None,
@@ -60,7 +62,13 @@ def reading(
         nodes={
             0: NodeReading(N, free, MARK, cold_bytes=cold + free, heat_bytes=above),
             1: NodeReading(
-                2 * N, N, MARK, hot_bytes=hot + faint, heat_bytes=hot + faint, faint_bytes=faint
+                2 * N,
+                N,
+                MARK,
+                hot_bytes=hot + faint,
+                heat_bytes=hot + faint,
+                faint_bytes=faint,
+                huge_bytes=huge,
             ),
         },
         ways={
@@ -169,6 +177,23 @@ def test_what_comes_up_for_want_of_room_does_not_start_from_rest() -> None:
     assert want.quota_bytes == demand.READY_BYTES
 
 
+def test_huge_pages_wait_for_room_of_their_size_and_not_with_a_quota() -> None:
+    """Any quota of a page moves a whole huge page, in each window: 32 MiB in vain in 2 s (7.2)."""
+    small = decide(reading(hot=96 * MIB, huge=2 * MIB, free=MARK + 2 * MIB))
+    huge = decide(reading(hot=96 * MIB, huge=64 * MIB, free=MARK + 2 * MIB))
+    assert small.wants[UP.id].bytes_per_s > 0
+    assert huge.wants[UP.id].bytes_per_s == huge.wants[UP.id].quota_bytes == 0
+    assert "4 MiB below what a huge page needs" in huge.wants[UP.id].reason
+    assert rates(decide(reading(hot=96 * MIB, huge=64 * MIB, free=MARK + 8 * MIB)))[0] > 0
+
+
+@given(st.integers(MIB, 96 * MIB), st.integers(0, 64 * MIB))
+def test_demotion_makes_the_room_that_huge_pages_wait_for(hot: int, free: int) -> None:
+    """However little is hot: else they would wait for good."""
+    found = decide(reading(hot=hot, huge=128 * MIB, free=free))
+    assert any(rates(found))
+
+
 def test_it_is_ready_for_no_more_than_what_is_to_come() -> None:
     """What a scan leaves behind is little, and waits for room like anything else."""
     seen = reading(hot=512 << 10, above=8 * MIB, free=MARK)
@@ -194,13 +219,52 @@ def test_no_more_room_is_made_than_there_is_to_come() -> None:
     assert rates(ends)[1] == 0
 
 
+def after_seconds(used: float, grown: float = 1.0) -> Want:
+    """Of a scheme that is to promote all that it may, and uses up so much of its quotas each time;
+    when twenty seconds of that are over."""
+    memory = Memory()
+    want = Want(RATE, "", quota_bytes=int(RATE / 10))
+    for _ in range(20):
+        tried = int(used * 10 * want.quota_bytes)
+        seen = reading(hot=300 * MIB, free=200 * MIB, tried={UP.id: tried}, moved={UP.id: tried})
+        now = replace(seen.ways[UP.id], quota_bytes=int(grown * want.quota_bytes))
+        seen = replace(seen, ways={**seen.ways, UP.id: now})
+        memory, decision = demand.decide(memory, seen, LIMITS)
+        want = decision.wants[UP.id]
+    return want
+
+
+def test_quotas_that_are_not_used_up_are_larger_until_the_rate_is_reached() -> None:
+    want = after_seconds(used=2 / 3)
+    assert want.quota_bytes * 10 * 2 / 3 == pytest.approx(want.bytes_per_s, rel=0.01)
+    # There may be no more to move: then a larger quota is of no use.
+    want = after_seconds(used=0.1)
+    assert want.quota_bytes * 10 == pytest.approx(want.bytes_per_s / USE_MIN, rel=0.01)
+
+
+def test_nothing_is_learned_of_a_quota_that_still_grows() -> None:
+    want = after_seconds(used=0.1, grown=0.2)
+    assert want.quota_bytes * 10 == pytest.approx(want.bytes_per_s, rel=0.01)
+
+
+def test_a_rate_of_next_to_nothing_has_no_quota_to_learn_from() -> None:
+    """What is paid back may leave a few bytes a second, and those none in a window."""
+    rate = 5 / (1 + CREDIT_S)
+    ways = (DOWN, replace(UP, rate_max_bytes_per_s=rate))
+    limits, memory = replace(LIMITS, ways=ways), Memory()
+    for _ in range(3):
+        memory, decision = demand.decide(memory, reading(hot=96 * MIB, free=200 * MIB), limits)
+        assert decision.wants[UP.id].bytes_per_s > 0
+        assert decision.wants[UP.id].quota_bytes == 0
+
+
 def test_windows_are_counted_over_seconds() -> None:
     """A tick sees whole windows only: three and seven of them in half a second are ten a second."""
     memory = Memory()
     for number in range(40):
         seen = reading(free=200 * MIB, seconds=0.5, window_s=0.5 / (3 if number % 2 else 7))
         memory, _ = demand.decide(memory, seen, LIMITS)
-    assert memory.windows_s[UP.id] == pytest.approx(0.1, rel=0.12)
+    assert memory.habits[UP.id].window_s == pytest.approx(0.1, rel=0.12)
 
 
 def test_without_cold_memory_there_is_no_exchange() -> None:
@@ -271,7 +335,7 @@ def test_where_failures_are_charged_the_quota_is_for_more_than_should_move() -> 
         moved={UP.id: 10 * MIB},
         tried={UP.id: 20 * MIB},
     )
-    memory = Memory(yields={UP.id: 0.5, DOWN.id: 1.0})
+    memory = Memory(habits={UP.id: Habit(0.1, share_moved=0.5)})
     plain = demand.decide(memory, seen, LIMITS)[1].wants[UP.id].quota_bytes
     assert demand.decide(memory, seen, charged)[1].wants[UP.id].quota_bytes == 2 * plain
 
@@ -279,7 +343,7 @@ def test_where_failures_are_charged_the_quota_is_for_more_than_should_move() -> 
 def test_a_quota_of_tries_makes_no_more_than_twice_the_room_that_is_missing() -> None:
     """The next memory that is tried may all move, though hardly any did before."""
     charged = replace(LIMITS, charges_failures=True)
-    memory, short = Memory(yields={UP.id: 1.0, DOWN.id: 0.0}), 4 * MIB
+    memory, short = Memory(habits={DOWN.id: Habit(0.1, share_moved=0.0)}), 4 * MIB
     for seconds in (0.5, 2.0):
         seen = reading(free=HEADROOM - short, seconds=seconds)
         want = demand.decide(memory, seen, charged)[1].wants[DOWN.id]

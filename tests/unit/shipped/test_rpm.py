@@ -14,7 +14,7 @@ from tests.needed import needed
 from tierd import __version__
 from tierd.console import shipped
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 SPEC = ROOT / "rpm/tierd.spec"
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]

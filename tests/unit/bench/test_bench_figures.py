@@ -72,6 +72,34 @@ def test_pages_of_other_programs_did_not_move_in_vain() -> None:
     assert found.futile == pytest.approx(0.1)
 
 
+def test_what_compaction_moves_is_not_what_a_scheme_moved_in_vain() -> None:
+    moved = [float(3 * min(second, 10) * 100) for second in range(41)]
+    said = [[0.0, 50, 7 * PAGE, None, None], [9.0, 50, 1007 * PAGE, 60, 5 * PAGE],
+            [40.0, 50, 1107 * PAGE, 60, 1405 * PAGE]]  # fmt: skip
+    found = figures.figures(seen(series={"moved": moved}, trace=said))
+    assert found.futile == pytest.approx(1 - 2000 / 2500)
+    # What reclaim demoted no scheme has.
+    reclaimed = {"moved": moved, "reclaimed": [500] * 41}
+    found = figures.figures(seen(series=reclaimed, trace=said))
+    assert found.futile == pytest.approx(1 - 1500 / 2500)
+
+
+def test_nobody_follows_the_pages_of_a_burst() -> None:
+    bursts = [{"p99_ns": 9}]
+    facts = {"start": [[-1.0, 0], [0.0, 0]], "unloaded": bursts}
+    moved = [float(3 * min(second, 10) * 100) for second in range(41)]
+    found = figures.figures(seen(series={"moved": moved}, bursts=bursts, facts=facts))
+    assert found.futile is None
+
+
+def test_schemes_that_began_anew_do_not_say_what_they_moved_before() -> None:
+    moved = [float(3 * min(second, 10) * 100) for second in range(41)]
+    said = [[0.0, 50, 9 * PAGE, None, None], [9.0, 50, 3 * PAGE, None, None]]
+    assert figures.claimed_bytes(said) is None
+    found = figures.figures(seen(series={"moved": moved}, trace=said))
+    assert found.futile == pytest.approx(1 / 3)
+
+
 def test_what_moves_after_all_has_landed_is_steady() -> None:
     moved = [0.0] * 20 + [float(10 * (second - 19)) for second in range(20, 41)]
     found = figures.figures(seen(series={"moved": moved}))

@@ -44,8 +44,10 @@ def test_the_first_failure_waits_the_least_however_long_it_ran() -> None:
 @given(st.floats(0, 1e9), st.floats(0, 100))
 def test_refreshes_take_a_bounded_share_of_the_time(at_s: float, cost_s: float) -> None:
     refresh = Refresh(at_s, cost_s)
-    assert refresh.due(at_s + cost_s / REFRESH_SHARE_MAX + 1)
-    assert not refresh.due(at_s + cost_s / REFRESH_SHARE_MAX - 1)
+    again_s = at_s + cost_s / REFRESH_SHARE_MAX
+    # The next one ends when this one's cost is its share of the time between their ends.
+    assert refresh.due(again_s - cost_s + 0.01)
+    assert not refresh.due(again_s - cost_s - 0.01)
 
 
 def test_the_first_refresh_is_due_at_once() -> None:

@@ -11,7 +11,7 @@ from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode
 from tierd.configuration.settings import BY_FIELD, BY_KEY, GROUPS, SETTINGS, Effect, Setting
 from tierd.errors import ExitCode
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "configs"
 COMMENTED = re.compile(r"^( *)#(?=[a-z])", re.MULTILINE)
 

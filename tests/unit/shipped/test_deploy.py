@@ -19,13 +19,13 @@ from tests.vm.errors import VmError
 from tierd import __version__
 from tierd.configuration import configfile
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy/kubernetes"
 
 # Kustomize and the Prometheus operator bring schemas of their own.
 FOREIGN = ("kustomization", "podmonitor")
 MONITOR = jsonschema.Draft202012Validator(
-    json.loads((ROOT / "tests/unit/podmonitor.schema.json").read_text())
+    json.loads((ROOT / "tests/unit/shipped/podmonitor.schema.json").read_text())
 )
 
 

@@ -1,7 +1,7 @@
 """What `--json` prints: whole documents as they were, and the schemas that ship with them.
 
 A change shows as a change of the files in `documents/`: read the difference, then renew them with
-`TIERD_RENEW_GOLDEN=1 pytest tests/unit/test_documents.py`.
+`TIERD_RENEW_GOLDEN=1 pytest tests/unit/console/test_documents.py`.
 """
 
 import contextlib

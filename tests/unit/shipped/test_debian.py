@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tierd import __version__
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_version_is_the_same() -> None:

@@ -75,6 +75,16 @@ def test_watermarks_that_are_known_are_not_read_again() -> None:
     assert sample(replace(sysfs, files=without), topology, {}, 1.0, known).watermarks == known
 
 
+def test_huge_pages_of_a_node() -> None:
+    sysfs, topology = machine()
+    path = "sys/devices/system/node/node1/meminfo"
+    text = f"{sysfs.read(path)}\nNode 1 AnonHugePages:     43008 kB\n"
+    found = sample(replace(sysfs, files={**sysfs.files, path: text}), topology, {}, 0.0)
+    assert found.node(1).huge_bytes == 21 * (2 << 20)
+    without = {**sysfs.files, path: text.replace("AnonHugePages", "Zswap")}
+    assert sample(replace(sysfs, files=without), topology, {}, 0.0).node(1).huge_bytes == 0
+
+
 def test_a_kernel_without_pressure_figures() -> None:
     sysfs, topology = machine()
     without = {path: text for path, text in sysfs.files.items() if "pressure" not in path}

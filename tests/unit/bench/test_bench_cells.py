@@ -78,7 +78,7 @@ def test_counters_of_a_kind_are_added_up() -> None:
     assert (found.stalls, found.numab_pages) == (4, 4)
 
 
-def test_pages_of_a_program_on_a_node_are_its_own() -> None:
+def test_pages_are_of_a_program_or_of_the_file_that_it_maps() -> None:
     found = """\
 55d0 default file=/usr/bin/python3.13 mapped=600 N0=500 N1=100 kernelpagesize_kB=4
 55d1 default file=/usr/bin/python3.13 anon=20 dirty=20 N0=20 kernelpagesize_kB=4
@@ -86,4 +86,13 @@ def test_pages_of_a_program_on_a_node_are_its_own() -> None:
 7f00 default anon=70 dirty=70 N1=70 N10=5 kernelpagesize_kB=4
 7ffd default stack anon=9 dirty=9 N0=9 kernelpagesize_kB=4
 """
-    assert [parse_numa_maps(found, node) for node in (0, 1, 10, 2)] == [1009, 2070, 5, 0]
+    assert parse_numa_maps(found, "42", (0, 1, 10, 2)) == {
+        ("/usr/bin/python3.13", 0): 520,
+        ("/usr/bin/python3.13", 1): 100,
+        ("/usr/bin/python3.13", 10): 0,
+        ("/usr/bin/python3.13", 2): 0,
+        ("42", 0): 1009,
+        ("42", 1): 2070,
+        ("42", 10): 5,
+        ("42", 2): 0,
+    }
