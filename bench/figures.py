@@ -66,8 +66,7 @@ def figures(seen: Mapping[str, Any]) -> Figures:
     times, hits, moved = series["t"], series["hit"], series["moved"]
     seconds = max(times[-1] - times[0], 1e-9)
     up, down = int(series["up"][-1]), int(series["down"][-1])
-    # Cells of before this was counted have none.
-    known = up + down + seen.get("others_pages", 0)
+    arrived = up + down + seen.get("others_pages", 0)
     lacking = (1 - hits[0]) * seen["hot_bytes"] + seen.get("drifted_bytes", 0)
     t95 = reached(times, hits, ARRIVED)
     residency = mean_over(times, hits)
@@ -86,7 +85,7 @@ def figures(seen: Mapping[str, Any]) -> Figures:
         excess=(up + down) * PAGE / (2 * lacking) if exchanged and t95 is not None else None,
         steady_bytes_per_min=None if t95 is None else steady(times, moved, t95 + LANDED_S),
         late_bytes_per_s=late(times, moved),
-        futile=max(0.0, 1 - known / total) if total >= MOVED_PAGES_MIN else None,
+        futile=futile(seen, arrived),
         first_second_bytes=first_second(seen),
         p50_us=seen["latency"]["p50_ns"] / 1000,
         p99_us=seen["latency"]["p99_ns"] / 1000,
@@ -177,6 +176,33 @@ def fault_ratio(seen: Mapping[str, Any]) -> float | None:
         for bursts in (seen["bursts"], seen["facts"]["unloaded"])
     )
     return float(full / roomy)
+
+
+def futile(seen: Mapping[str, Any], arrived_pages: float) -> float | None:
+    """The share of what is said to have moved that arrived nowhere; None where next to nothing was.
+
+    What schemes say, where there are any: the kernel counts compaction as well, which moves pages
+    within a node.
+    """
+    pages: float = seen["series"]["moved"][-1]
+    said = claimed_bytes(seen.get("trace", ()))
+    if said is not None:
+        pages = said / PAGE
+        arrived_pages -= seen["series"]["reclaimed"][-1]
+    # A burst is a second program's, which comes and goes: where its pages moved to is not followed.
+    if pages < MOVED_PAGES_MIN or seen.get("bursts"):
+        return None
+    return max(0.0, 1 - arrived_pages / pages)
+
+
+def claimed_bytes(trace: Sequence[Sequence[float | None]]) -> int | None:
+    """What a scheme of each direction says that it moved in a phase; None if there was none."""
+    columns = [[value for row in trace if (value := row[column]) is not None] for column in (2, 4)]
+    said = [(values[0], values[-1]) for values in columns if len(values) >= 2]
+    # Where a scheme began anew, what it had moved before is not known.
+    if not said or any(last < first for first, last in said):
+        return None
+    return int(sum(last - first for first, last in said))
 
 
 def slowdown(residency: float, bytes_per_s: float) -> float:

@@ -60,8 +60,8 @@ class Stage:
     hot: str = "hot0"
     began_s: float = 0.0
     kdamonds: tuple[int, ...] = ()
-    others: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Pages that each other program has on a node, as last seen."""
+    others: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Pages that each other program, or file that is mapped, has on a node, as last seen."""
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -80,9 +80,10 @@ class Stage:
 
     def others_gone(self) -> int:
         """Pages of other programs that left a node since this was last asked; those that changed
-        places with others meanwhile do not show, nor do those of a program that began since."""
+        places with others meanwhile do not show, nor do those of a program that began since, nor
+        those of files that nobody maps."""
         ours = {sets.pid for sets in (self.sets, self.other) if sets.pid is not None}
-        now = probe.own_pages((self.place.fast, self.place.slow), ours)
+        now = probe.others_pages((self.place.fast, self.place.slow), ours)
         gone = sum(max(0, count - now.get(key, count)) for key, count in self.others.items())
         self.others = now
         return gone

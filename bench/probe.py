@@ -86,27 +86,31 @@ def cpu_s(processes: Iterable[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def own_pages(nodes: Collection[int], but: Collection[int]) -> dict[tuple[int, int], int]:
-    """How many pages of its own each process has on these nodes, by pid and node; of all processes
-    but some, whose maps are not read: that takes the kernel as long as they are large."""
-    found: dict[tuple[int, int], int] = {}
+def others_pages(nodes: Collection[int], but: Collection[int]) -> dict[tuple[str, int], int]:
+    """How many pages each process has of its own on these nodes, and each file that is mapped, by
+    pid or path and node; of all processes but some, whose maps are not read: that takes the kernel
+    as long as they are large."""
+    found: dict[tuple[str, int], int] = {}
     for path in Path("/proc").glob("[0-9]*/numa_maps"):
-        pid = int(path.parent.name)
-        maps = None if pid in but else text(path)
-        if maps:
-            found |= {(pid, node): parse_numa_maps(maps, node) for node in nodes}
+        pid = path.parent.name
+        maps = None if int(pid) in but else text(path)
+        for key, count in parse_numa_maps(maps or "", pid, nodes).items():
+            # A file's pages are of everybody who maps it, and hardly anybody maps all of them.
+            found[key] = max(count, found.get(key, 0))
     return found
 
 
-def parse_numa_maps(found: str, node: int) -> int:
-    """Anonymous pages on a node: those of files are of several processes."""
-    words = (
-        line.split() for line in found.splitlines() if " anon=" in line and " file=" not in line
-    )
-    here = f"N{node}="
-    return sum(
-        int(word.removeprefix(here)) for line in words for word in line if word.startswith(here)
-    )
+def parse_numa_maps(maps: str, pid: str, nodes: Collection[int]) -> dict[tuple[str, int], int]:
+    """Pages by file, or by pid where a mapping has none, and node."""
+    found: dict[tuple[str, int], int] = {}
+    for line in maps.splitlines():
+        # The address, the policy, and `name` or `name=value`.
+        words = dict(word.partition("=")[::2] for word in line.split()[2:])
+        for node in nodes:
+            count = int(words.get(f"N{node}", "0"))
+            key = (words.get("file", pid), node)
+            found[key] = found.get(key, 0) + count
+    return found
 
 
 def number(path: Path) -> int | None:

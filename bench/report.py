@@ -38,8 +38,9 @@ COLUMNS = """\
   kdamond runs (or the switch is set).
 - *per hot byte*: bytes that came to the fast node, per byte of the hot set that was not there.
   *excess*: all bytes that came and left, over twice those.
-- *moved*: what the kernel counts as migrated. *futile*: the share of that of which no page of the
-  workload, nor of any other program, is seen to have changed its node.
+- *moved*: what the kernel counts as migrated. *futile*: the share of what schemes say that they
+  moved (where there are none, of *moved*) of which no page of the workload, nor of any other
+  program, is seen to have changed its node.
 - *steady*: moved per minute from 10 s after the hot set has arrived.
 - *p99*: of requests of the workload that touch 64 pages each. *stalls*: allocation stalls and
   demotions in the allocating task. *kdamonds*, *daemon*: of one processor, emulated.
