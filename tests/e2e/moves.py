@@ -140,9 +140,27 @@ def claims_of(wanted: Mapping[str, int]) -> dict[str, int]:
     return claims()
 
 
-def left_bytes(sets: WorkloadSets, pair: tuple[int, int]) -> int:
-    """How much of a hot set is not where it was placed any more."""
-    return HOT_BYTES - sets.where(hot_name(pair)).get(pair[0], 0) * PAGE
+def passed_bytes(ups: list[tuple[int, int]], counted: Mapping[str, Any], source: int) -> int:
+    """How much of the hot sets must have gone up from `source`."""
+    pages = 0
+    for pair in ups:
+        if source == pair[0] or source in above(ups, pair[0]):
+            pages += moved_up(ups, counted[hot_name(pair)], source)
+    return pages * PAGE
+
+
+def moved_up(ups: list[tuple[int, int]], where: Mapping[Any, int], source: int) -> int:
+    """Pages of a set that are on a node above `source`."""
+    # What JSON brought here has text for keys.
+    return sum(where.get(node, where.get(str(node), 0)) for node in above(ups, source))
+
+
+def above(ups: list[tuple[int, int]], node: int) -> set[int]:
+    """The nodes that memory of this one may come to, in one step or more."""
+    found = {node}
+    for _ in ups:
+        found |= {target for source, target in ups if source in found}
+    return found - {node}
 
 
 def quotas() -> list[dict[str, str | None]]:
@@ -194,11 +212,15 @@ def main() -> int:
     facts["promoted"] = promoted(sets, ups)
     facts["quotas"] = quotas()
     note(f"promoted {facts['promoted']}")
+    # Before what is claimed: the last pages of a set still move.
+    facts["counted"] = {hot_name(pair): sets.where(hot_name(pair)) for pair in ups}
     facts["claims"] = claims_of(
-        {f"promote-{source}-{target}": left_bytes(sets, (source, target)) for source, target in ups}
+        {
+            f"promote-{source}-{target}": passed_bytes(ups, facts["counted"], source)
+            for source, target in ups
+        }
     )
     facts["migrated"] = inside.migrated_bytes() - migrated
-    facts["counted"] = {hot_name(pair): sets.where(hot_name(pair)) for pair in ups}
     facts["demoted"] = {}
     for item in downwards(plan):
         way = f"{item['source_node']}-{item['target_node']}"

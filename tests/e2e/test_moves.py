@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contract.sets import PAGE
+from tests.e2e import moves
 from tests.e2e.boots import told
 from tests.e2e.moves import ARRIVED_SHARE, DEMOTED_PAGES_MIN, HOT_BYTES
 from tierd.sim import machine
@@ -65,9 +66,10 @@ def check_moves(facts: dict[str, Any]) -> None:
     """All counted by the workload itself. What arrived may have gone on to a tier yet faster."""
     for source, _ in facts["ups"]:
         assert any(set(where) == {str(source)} for where in facts["placed"].values())
-    for source, target in facts["ups"]:
+    ups = [(source, target) for source, target in facts["ups"]]
+    for source, target in ups:
         where = facts["promoted"]["where"][f"hot-{source}-{target}"]
-        assert moved_up(facts, source, where) >= ARRIVED_SHARE * HOT_PAGES, where
+        assert moves.moved_up(ups, where, source) >= ARRIVED_SHARE * HOT_PAGES, where
     for source, target in facts["downs"]:
         way = facts["demoted"][f"{source}-{target}"]
         # A node in the middle passes some of it on.
@@ -78,41 +80,22 @@ def check_moves(facts: dict[str, Any]) -> None:
         assert not facts["slow"] or way["grown"] > 1, way
 
 
-def moved_up(facts: dict[str, Any], source: int, where: dict[str, int]) -> int:
-    """Pages of a set that are on a node above `source`."""
-    above = {source}
-    for _ in facts["ups"]:
-        above |= {target for lower, target in facts["ups"] if lower in above}
-    return sum(where.get(str(node), 0) for node in above - {source})
-
-
 def check_claims(facts: dict[str, Any]) -> None:
     """tierd's totals: no less than the workload's pages that left a node went by a scheme.
 
     Other programs have pages that are hot or cold too. All that was moved the kernel itself counts.
     """
-    for source, target in facts["ups"]:
-        through = sum(
-            moved_up(facts, source, where)
-            for name, where in facts["counted"].items()
-            if came_through(facts, name, source)
-        )
+    ups = [(source, target) for source, target in facts["ups"]]
+    for source, target in ups:
+        passed = moves.passed_bytes(ups, facts["counted"], source)
         claimed = facts["claims"][f"promote-{source}-{target}"]
-        assert claimed >= (1 - CLAIM_ERROR_MAX) * through * PAGE, facts["claims"]
+        assert claimed >= (1 - CLAIM_ERROR_MAX) * passed, facts["claims"]
     assert sum(facts["claims"].values()) <= facts["migrated"], facts["claims"]
     for source, target in facts["downs"]:
         way = facts["demoted"][f"{source}-{target}"]
         # From a node in the middle some go up instead, while there is room.
         gone = way["where"][str(target)] * PAGE
         assert facts["late_claims"][f"demote-{source}-{target}"] >= (1 - CLAIM_ERROR_MAX) * gone
-
-
-def came_through(facts: dict[str, Any], name: str, node: int) -> bool:
-    """Whether a hot set began on that node or has to pass it on its way up."""
-    at = {int(name.split("-")[1])}
-    for _ in facts["ups"]:
-        at |= {target for lower, target in facts["ups"] if lower in at}
-    return node in at
 
 
 def check_diff(facts: dict[str, Any]) -> None:
