@@ -8,17 +8,17 @@ Rules of this file:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tierd.plans.damon import Metric
+from tierd.plans.damon import PAGE_BYTES, Metric
 from tierd.plans.plan import Loop
 from tierd.tuner import demand, throttle
-from tierd.tuner.demand import READY_BYTES, Memory, Want
+from tierd.tuner.demand import READY_BYTES, Decision, Memory, Want
 from tierd.tuner.reading import Limits, Reading
 from tierd.tuner.throttle import Input
 from tierd.units import format_percent
 
-__all__ = ["Adjustment", "Limits", "Memory", "Reading", "begin", "safe", "step"]
+__all__ = ["Adjustment", "Limits", "Memory", "Reading", "begin", "glance", "safe", "step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,42 @@ def step(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Adju
         case Loop.emulated:
             return memory, _emulated(reading, limits)
         case Loop.demand:
-            memory, decision = demand.decide(memory, reading, limits)
-            inputs = {
-                way.id: throttle.throttle(
-                    reading.ways[way.id].quota_bytes, decision.wants[way.id].quota_bytes
-                )
-                for way in limits.ways
-            }
-            resting = frozenset(name for name, one in inputs.items() if one == throttle.KEEP)
-            return memory, Adjustment(inputs, decision.wants, decision.headroom_bytes, resting)
+            return _demanded(*demand.decide(memory, reading, limits), reading, limits)
+
+
+def glance(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Adjustment]:
+    """Between two steps: what changes by free memory alone, with inputs only where it is much."""
+    before = {name: habit.quota_bytes for name, habit in memory.habits.items()}
+    memory, adjustment = _demanded(*demand.again(memory, reading, limits), reading, limits)
+    inputs = {
+        name: one
+        for name, one in adjustment.inputs.items()
+        if _differ(before[name], adjustment.wants[name].quota_bytes)
+    }
+    kept = {
+        name: habit if name in inputs else replace(habit, quota_bytes=before[name])
+        for name, habit in memory.habits.items()
+    }
+    return replace(memory, habits=kept), replace(adjustment, inputs=inputs)
+
+
+def _differ(before: int, after: int) -> bool:
+    """By a doubling, which is what one window more or less makes of a quota."""
+    less, more = sorted((max(PAGE_BYTES, before), max(PAGE_BYTES, after)))
+    return more >= 2 * less
+
+
+def _demanded(
+    memory: Memory, decision: Decision, reading: Reading, limits: Limits
+) -> tuple[Memory, Adjustment]:
+    inputs = {
+        way.id: throttle.throttle(
+            reading.ways[way.id].quota_bytes, decision.wants[way.id].quota_bytes
+        )
+        for way in limits.ways
+    }
+    resting = frozenset(name for name, one in inputs.items() if one == throttle.KEEP)
+    return memory, Adjustment(inputs, decision.wants, decision.headroom_bytes, resting)
 
 
 def begin(quotas: Mapping[str, int], limits: Limits) -> Mapping[str, Input]:

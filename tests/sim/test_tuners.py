@@ -8,7 +8,7 @@ import pytest
 from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Tuner
 from tierd.loop import daemon
-from tierd.loop.tuning import Later
+from tierd.loop.tuning import Later, Tuning
 from tierd.plans.damon import PAGE_BYTES
 from tierd.sim.kernel import Failure, SimKernel
 from tierd.sim.workload import Shift
@@ -16,6 +16,7 @@ from tierd.tuner.throttle import TARGET
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 RATE = 20_000_000
+DEMAND = Config(tuner=Tuner.demand)
 HOT_MIB = 96
 
 # The least time that the rate allows, beside which the tuners' are put.
@@ -111,7 +112,7 @@ def test_the_first_windows_keep_to_the_rate(series: str) -> None:
 
 def test_growth_that_ends_while_another_is_taken_back_is_not_left_for_after_a_tick() -> None:
     """On 6.12 each takes a tenth of a second, and a tick half of one."""
-    made = loop("6.12", "two-tier", config=Config(tuner=Tuner.demand))
+    made = loop("6.12", "two-tier", config=DEMAND)
     outside = made.outside()
     running = daemon.begin(outside, made.config)
     now_s = outside.clock.monotonic()
@@ -119,8 +120,47 @@ def test_growth_that_ends_while_another_is_taken_back_is_not_left_for_after_a_ti
     running = replace(running, tuning=replace(running.tuning, later=grows))
     running = daemon.settle(outside, running)
     assert running.tuning.due_s is None
-    assert running.tuning.written == {"demote-0-1": 10_100, "promote-1-0": 10_200}
+    values = {name: told.value for name, told in running.tuning.told.items()}
+    assert values == {"demote-0-1": 10_100, "promote-1-0": 10_200}
     assert outside.clock.monotonic() >= now_s + 0.2, "as long as two commands"
+
+
+@pytest.mark.parametrize(("series", "glances"), [("6.12", True), ("7.2", False)])
+def test_free_memory_is_looked_at_between_rounds_where_these_take_long(
+    series: str, glances: bool
+) -> None:
+    """Promotion waits for room; what then becomes free is used before the next round."""
+    made = loop(series, "two-tier", cold("cold", 0, 440), hot("hot", 1, 94), config=DEMAND)
+    outside = made.outside()
+    running = daemon.begin(outside, made.config)
+    for _ in range(4):
+        made.kernel.advance(0.3)
+        running = daemon.settle(outside, daemon.tick(outside, running))
+    assert (running.tuning.glance_s is not None) is glances
+    made.kernel.advance(0.3)
+    before = outside.clock.monotonic()
+    after = daemon.glance(outside, running)
+    assert (after.tuning is not running.tuning) is glances
+    if glances:
+        assert after.tuning.glance_s is not None
+        assert after.tuning.glance_s > before
+        assert after.tuning.memory.nodes == running.tuning.memory.nodes
+        assert daemon.glance(outside, after) is after, "not before its time"
+
+
+def test_what_runs_already_has_an_input_that_nobody_knows() -> None:
+    """So the first one is written, whatever it is."""
+    made = loop("6.12", "two-tier", config=DEMAND)
+    outside = made.outside()
+    running = daemon.begin(outside, made.config)
+    known = {name: told.value for name, told in running.tuning.told.items()}
+    assert set(known.values()) == {0}
+    running = daemon.tick(outside, replace(running, tuning=Tuning()))
+    assert all(told.value is not None for told in running.tuning.told.values())
+    for item in running.applied.plan.items if running.applied else ():
+        goal = f"{KDAMONDS}/{item.kdamond}/contexts/0/schemes/{item.scheme}/quotas/goals/0"
+        value = made.kernel.read(f"{goal}/current_value")
+        assert value == str(running.tuning.told[item.id].value)
 
 
 class Killed(Exception):

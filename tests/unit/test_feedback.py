@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.tuner.test_demand import DOWN, LIMITS, UP, reading
+from tests.unit.tuner.test_demand import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, reading
 from tierd import feedback
 from tierd.plans.damon import Metric
 from tierd.plans.plan import Aim, Direction, Loop
 from tierd.sim import law
-from tierd.tuner.demand import Memory
+from tierd.tuner.demand import READY_BYTES, Memory
 from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
 from tierd.tuner.throttle import FADE, KEEP, TARGET
 
@@ -69,3 +69,36 @@ def test_what_is_found_running_is_made_ready() -> None:
     assert inputs[UP.id].value > TARGET
     assert inputs[DOWN.id].value == 0
     assert {one.then for one in inputs.values()} == {FADE.value}
+
+
+def waiting() -> Memory:
+    """After a round in which the fast node was full."""
+    memory, told = feedback.step(Memory(), reading(hot=96 * MIB, free=MARK), LIMITS)
+    assert told.wants[UP.id].quota_bytes == READY_BYTES
+    return memory
+
+
+def test_a_glance_finds_room_for_what_waits() -> None:
+    memory = waiting()
+    after, told = feedback.glance(memory, reading(hot=96 * MIB, free=2 * HEADROOM), LIMITS)
+    assert told.inputs[UP.id].value < TARGET
+    assert told.wants[UP.id].quota_bytes > 2 * READY_BYTES
+    assert after.habits[UP.id].quota_bytes == told.wants[UP.id].quota_bytes
+    assert after.nodes == memory.nodes, "nothing is learned"
+
+
+def test_a_glance_ends_what_has_made_room_enough() -> None:
+    memory = waiting()
+    assert memory.habits[DOWN.id].quota_bytes > 0
+    _, told = feedback.glance(memory, reading(hot=96 * MIB, free=10 * HEADROOM), LIMITS)
+    assert told.wants[DOWN.id].bytes_per_s == 0
+    assert DOWN.id in told.inputs
+
+
+def test_a_glance_at_much_the_same_changes_nothing() -> None:
+    memory = waiting()
+    after, told = feedback.glance(memory, reading(hot=96 * MIB, free=MARK - 4096), LIMITS)
+    assert told.inputs == {}
+    assert {name: one.quota_bytes for name, one in after.habits.items()} == {
+        name: one.quota_bytes for name, one in memory.habits.items()
+    }

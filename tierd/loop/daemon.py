@@ -59,12 +59,15 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
                 running = tick(outside, running)
                 # After a suspend or a long wait the missed ticks are gone, not made up for.
                 next_tick_s = max(next_tick_s + _tick_s(running), now_s)
+            else:
+                running = glance(outside, running)
             until_s = min(
                 moment
                 for moment in (
                     _begins_s(running, next_tick_s, outside.clock.monotonic()),
                     end_s,
                     running.tuning.due_s,
+                    running.tuning.glance_s,
                 )
                 if moment is not None
             )
@@ -145,6 +148,17 @@ def settle(outside: Outside, running: Running) -> Running:
         except TierdError as error:
             return _troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
     return running
+
+
+def glance(outside: Outside, running: Running) -> Running:
+    """Look at free memory, if it is time to."""
+    moment_s = running.tuning.glance_s
+    if running.applied is None or moment_s is None or outside.clock.monotonic() < moment_s:
+        return running
+    try:
+        return regard.glance(outside, running, running.applied)
+    except TierdError as error:
+        return _troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
 
 
 def handle(outside: Outside, running: Running, event: Event) -> Running:

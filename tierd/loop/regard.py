@@ -17,7 +17,7 @@ from tierd.loop.supervise import Refresh
 from tierd.machine import cputime
 from tierd.machine.cputime import CpuTotal
 from tierd.machine.observe import Feature
-from tierd.machine.sample import Sample, sample
+from tierd.machine.sample import Sample, free_bytes, sample
 from tierd.plans.damon import Command
 from tierd.plans.plan import Loop
 from tierd.record import counters
@@ -56,6 +56,14 @@ def tune(outside: Outside, running: Running, applied: Applied) -> Running:
 def settle(outside: Outside, running: Running, applied: Applied) -> Running:
     """Take back growth whose windows have passed."""
     tuned = tuning.settle(outside.sysfs, outside.clock, applied, running.tuning)
+    return replace(running, tuning=tuned)
+
+
+def glance(outside: Outside, running: Running, applied: Applied) -> Running:
+    """Have the tuner look at free memory, which needs no answer from a kdamond."""
+    free = {one.id: free_bytes(outside.sysfs, one.id) for one in running.topology.nodes}
+    known = limits_of(running, applied)
+    tuned = tuning.glance(outside.sysfs, outside.clock, applied, running.tuning, known, free)
     return replace(running, tuning=tuned)
 
 

@@ -1,8 +1,8 @@
 """The tuner at work: readings go in, inputs go to the kernel, and growth is taken back in time.
 
 Rules of this file:
-1. What to write is `feedback`'s to say; what was written is remembered here, and nothing is
-   written twice.
+1. What to write is `feedback`'s to say; what was written is remembered here, with what came of
+   it since, and nothing is written twice.
 2. Where nothing is known (a start, an adoption, a kdamond that began anew) the first thing written
    is safe: quotas that shrink, stay, or grow to READY_BYTES.
 """
@@ -10,11 +10,12 @@ Rules of this file:
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from math import inf
 from operator import attrgetter
 
 from tierd import feedback
 from tierd.clock import Clock
-from tierd.feedback import Limits, Memory, Reading
+from tierd.feedback import Adjustment, Limits, Memory, Reading
 from tierd.kdamonds import apply
 from tierd.kdamonds.apply import Applied
 from tierd.loop.supervise import Refresh
@@ -29,6 +30,13 @@ from tierd.tuner.throttle import TARGET, Input
 # share of a window.
 LATE_WINDOWS = 0.25
 
+# Where each command takes this long a round takes a second, in which a hundred megabytes may move.
+# Free memory is read without a command, so there it is looked at this often between two rounds,
+# and what was decided by it goes on for no longer than a round takes elsewhere.
+SLOW_COMMAND_S = 0.05
+GLANCE_S = 0.15
+BLIND_S = 0.5
+
 # A moment this near has come: clocks are read in steps, and no window is as short.
 EARLY_S = 0.001
 
@@ -42,15 +50,32 @@ class Later:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """The input that is in the kernel, None if that is not known, and the quota at a moment."""
+
+    at_s: float
+    quota_bytes: int
+    value: int | None
+
+    def quota_by(self, moment_s: float, window_s: float) -> int:
+        """The quota later on, for as long as no other input comes."""
+        windows = max(0.0, moment_s - self.at_s) / window_s
+        value = TARGET if self.value is None else self.value
+        return throttle.grown(self.quota_bytes, value, windows)
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
     """What the tuner remembers."""
 
     memory: Memory = field(default_factory=Memory)
     seen: Sample | None = None
     reading: Reading | None = None
-    written: Mapping[str, int] = field(default_factory=dict)
-    """The input in the kernel, by scheme; what is missing is not known."""
+    told: Mapping[str, Told] = field(default_factory=dict)
+    """By scheme."""
     later: Mapping[str, Later] = field(default_factory=dict)
+    glance_s: float | None = None
+    """When to look at free memory, between two rounds."""
     active: bool = True
     """Whether anything is to move, now or as soon as there is room, or that is not known yet."""
     resting: frozenset[str] = frozenset()
@@ -79,31 +104,68 @@ def follow(
 ) -> Tuning:
     """One round with a fresh sample, and how it was got."""
     began_s = clock.monotonic()
-    # What was asked for in turn is changed in turn.
-    lags_s = {
-        kdamond: began_s + turn * refresh.command_s - at_s
-        for turn, (kdamond, at_s) in enumerate(refresh.quotas_s.items())
+    tuning = _read(applied, tuning, now, refresh, began_s)
+    # One kdamond is told after the other.
+    kdamonds = dict.fromkeys(item.kdamond for item in applied.plan.items)
+    told_s = {one: began_s + turn * refresh.command_s for turn, one in enumerate(kdamonds)}
+    slow = refresh.command_s > SLOW_COMMAND_S and limits.loop is Loop.demand
+    tuning, inputs = _round(applied, tuning, limits, now, told_s, BLIND_S if slow else inf)
+    tuning = _write(sysfs, clock, applied, tuning, inputs)
+    glances = slow and tuning.active and tuning.reading is not None
+    return replace(tuning, glance_s=clock.monotonic() + GLANCE_S if glances else None)
+
+
+def glance(
+    sysfs: Sysfs,
+    clock: Clock,
+    applied: Applied,
+    tuning: Tuning,
+    limits: Limits,
+    free_bytes: Mapping[int, int],
+) -> Tuning:
+    """Between two rounds, by what is free now."""
+    seen, now_s = tuning.reading, clock.monotonic()
+    if seen is None:
+        return replace(tuning, glance_s=None)
+    nodes = {
+        name: replace(node, free_bytes=free_bytes.get(name, node.free_bytes))
+        for name, node in seen.nodes.items()
     }
-    tuning, inputs = _round(applied, tuning, limits, now, lags_s)
-    return _write(sysfs, clock, applied, tuning, inputs)
+    told_s = dict.fromkeys((item.kdamond for item in applied.plan.items), now_s)
+    seen = _by_then(replace(seen, nodes=nodes), applied, tuning, told_s)
+    memory, adjustment = feedback.glance(tuning.memory, seen, limits)
+    # What is thought to be parked has to be read to be known.
+    resting = tuning.resting - adjustment.inputs.keys()
+    tuning = replace(_after(tuning, memory, adjustment), resting=resting)
+    tuning = _write(sysfs, clock, applied, tuning, adjustment.inputs)
+    return replace(tuning, glance_s=clock.monotonic() + GLANCE_S)
 
 
 def watch(applied: Applied, tuning: Tuning, limits: Limits, now: Sample) -> Tuning:
     """The same while schemes only count: what would be done is said and not done."""
-    return _round(applied, tuning, limits, now, {})[0]
+    return _round(applied, tuning, limits, now, {}, inf)[0]
 
 
 def _round(
-    applied: Applied, tuning: Tuning, limits: Limits, now: Sample, lags_s: Mapping[int, float]
+    applied: Applied,
+    tuning: Tuning,
+    limits: Limits,
+    now: Sample,
+    told_s: Mapping[int, float],
+    again_s: float,
 ) -> tuple[Tuning, Mapping[str, Input]]:
     seen = readout.reading(applied.plan, tuning.seen, now)
     if seen is not None and limits.loop is Loop.demand:
-        seen = _by_then(seen, applied, tuning, lags_s)
+        seen = _by_then(replace(seen, again_s=again_s), applied, tuning, told_s)
     tuning = replace(tuning, seen=now, reading=seen, active=True, resting=frozenset())
     if seen is None:
         return tuning, feedback.begin(readout.quotas(applied.plan, now), limits)
     memory, adjustment = feedback.step(tuning.memory, seen, limits)
-    tuning = replace(
+    return _after(tuning, memory, adjustment), adjustment.inputs
+
+
+def _after(tuning: Tuning, memory: Memory, adjustment: Adjustment) -> Tuning:
+    return replace(
         tuning,
         memory=memory,
         active=any(want.quota_bytes for want in adjustment.wants.values()),
@@ -112,19 +174,30 @@ def _round(
         wanted_bytes_per_s={name: want.bytes_per_s for name, want in adjustment.wants.items()},
         headroom_bytes=adjustment.headroom_bytes,
     )
-    return tuning, adjustment.inputs
+
+
+def _read(applied: Applied, tuning: Tuning, now: Sample, refresh: Refresh, now_s: float) -> Tuning:
+    """With quotas as they were read, but of those that are known to stay."""
+    quotas, told = readout.quotas(applied.plan, now), dict(tuning.told)
+    for item in applied.plan.items:
+        before = told.get(item.id)
+        if item.id not in quotas or (before and item.id in tuning.resting):
+            continue
+        asked_s = refresh.quotas_s.get(item.kdamond, now_s)
+        told[item.id] = Told(asked_s, quotas[item.id], before.value if before else None)
+    return replace(tuning, told=told)
 
 
 def _by_then(
-    seen: Reading, applied: Applied, tuning: Tuning, lags_s: Mapping[int, float]
+    seen: Reading, applied: Applied, tuning: Tuning, moments_s: Mapping[int, float]
 ) -> Reading:
-    """The same with quotas as they will be when they are changed: meanwhile they go on growing."""
+    """The same with quotas as they will be at a moment: meanwhile they go on growing."""
     ways = dict(seen.ways)
     for item in applied.plan.items:
-        was = ways[item.id]
-        windows = lags_s.get(item.kdamond, 0.0) / _window_s(tuning, item)
-        quota = throttle.grown(was.quota_bytes, tuning.written.get(item.id, TARGET), windows)
-        ways[item.id] = replace(was, quota_bytes=min(item.quota_bytes_max, quota))
+        told = tuning.told.get(item.id)
+        if told and item.kdamond in moments_s:
+            quota = told.quota_by(moments_s[item.kdamond], _window_s(tuning, item))
+            ways[item.id] = replace(ways[item.id], quota_bytes=min(item.quota_bytes_max, quota))
     return replace(seen, ways=ways)
 
 
@@ -155,21 +228,28 @@ def make_safe(sysfs: Sysfs, clock: Clock, applied: Applied, tuning: Tuning, limi
 def _write(
     sysfs: Sysfs, clock: Clock, applied: Applied, tuning: Tuning, inputs: Mapping[str, Input]
 ) -> Tuning:
-    written, later = dict(tuning.written), dict(tuning.later)
+    told, later = dict(tuning.told), dict(tuning.later)
     for _, items in groupby(applied.plan.items, key=attrgetter("kdamond")):
         wants = [(item, inputs[item.id]) for item in items if item.id in inputs]
         # A kdamond takes it at its next sample; some kernels tell us so only long after.
         since_s = clock.monotonic()
-        new = [_goal(item, want) for item, want in wants if written.get(item.id) != want.value]
+        new = [(item, want) for item, want in wants if not _in_force(told.get(item.id), want)]
         if new:
-            apply.tune(sysfs, clock, applied, tuple(new))
+            apply.tune(sysfs, clock, applied, tuple(_goal(item, want) for item, want in new))
+        for item, want in new:
+            before, window_s = told.get(item.id), _window_s(tuning, item)
+            quota = before.quota_by(since_s, window_s) if before else 1
+            told[item.id] = Told(since_s, min(item.quota_bytes_max, quota), want.value)
         for item, want in wants:
-            written[item.id] = want.value
             later.pop(item.id, None)
             if want.windows:
                 due_s = since_s + (want.windows - LATE_WINDOWS) * _window_s(tuning, item)
                 later[item.id] = Later(due_s, want.then)
-    return replace(tuning, written=written, later=later)
+    return replace(tuning, told=told, later=later)
+
+
+def _in_force(told: Told | None, want: Input) -> bool:
+    return told is not None and told.value == want.value
 
 
 def _goal(item: Item, want: Input) -> Write:

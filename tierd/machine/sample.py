@@ -172,11 +172,21 @@ def sum_watermarks(node: int, zones: Iterable[Zone], page_bytes: int) -> Waterma
     )
 
 
-def _node(sysfs: Sysfs, node: int) -> NodeSample:
+def free_bytes(sysfs: Sysfs, node: int) -> int:
+    """What is free on a node now."""
+    return int(_meminfo(sysfs, node)["MemFree"]) * 1024
+
+
+def _meminfo(sysfs: Sysfs, node: int) -> Mapping[str, str]:
     path = f"{NODES}/node{node}/meminfo"
     figures = dict(_MEMINFO.findall(sysfs.reread(path)))
     if not {"MemTotal", "MemFree"} <= figures.keys():
         raise TierdError(f"/{path}: expected MemTotal and MemFree, found {sorted(figures)}")
+    return figures
+
+
+def _node(sysfs: Sysfs, node: int) -> NodeSample:
+    figures = _meminfo(sysfs, node)
     counters = _NODE_COUNTER.findall(sysfs.reread(f"{NODES}/node{node}/vmstat"))
     return NodeSample(
         node=node,

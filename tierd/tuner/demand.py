@@ -244,6 +244,29 @@ class _Round:
 
 def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
     """One round."""
+    return again(_learned(memory, reading, limits), reading, limits)
+
+
+def again(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
+    """The same with nothing new to learn: what is wanted by what is known."""
+    now = _Round(reading, limits, memory.habits, memory.faint_bytes, memory.pressure)
+    wants: dict[str, Want] = {}
+    headroom: dict[int, int] = {}
+    for node in now.fast_nodes():
+        known = memory.nodes[node]
+        headroom[node] = _headroom(known, now.node(node), limits)
+        downs = _demotions(node, headroom[node], _wanted(known, node, now), now)
+        downs = {way.id: _quota(downs[way.id], way, now) for way in now.out_of(node)}
+        ups = _promotions(known, node, headroom[node], _freed(downs, node, now), now)
+        wants |= downs | {way.id: _quota(ups[way.id], way, now) for way in now.into(node)}
+    habits = {way.id: _told(way, wants[way.id], now) for way in limits.ways}
+    return replace(memory, habits=habits), Decision(wants, headroom)
+
+
+# What was learned.
+
+
+def _learned(memory: Memory, reading: Reading, limits: Limits) -> Memory:
     now = _Round(
         reading,
         limits,
@@ -254,23 +277,8 @@ def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, De
         faint_bytes={node: _faint(memory, reading, node) for node in reading.nodes},
         pressure=_pressure(memory, reading),
     )
-    wants: dict[str, Want] = {}
-    nodes: dict[int, NodeMemory] = {}
-    headroom: dict[int, int] = {}
-    for node in now.fast_nodes():
-        known = _known(memory.nodes.get(node), node, now)
-        headroom[node] = _headroom(known, now.node(node), limits)
-        downs = _demotions(node, headroom[node], _wanted(known, node, now), now)
-        downs = {way.id: _quota(downs[way.id], way, now) for way in now.out_of(node)}
-        ups = _promotions(known, node, headroom[node], _freed(downs, node, now), now)
-        wants |= downs | {way.id: _quota(ups[way.id], way, now) for way in now.into(node)}
-        nodes[node] = known
-    habits = {way.id: _told(way, wants[way.id], now) for way in limits.ways}
-    after = Memory(nodes, habits, now.faint_bytes, now.pressure)
-    return after, Decision(wants, headroom)
-
-
-# What was learned.
+    nodes = {node: _known(memory.nodes.get(node), node, now) for node in now.fast_nodes()}
+    return Memory(nodes, now.habits, now.faint_bytes, now.pressure)
 
 
 def _told(way: Way, want: Want, now: _Round) -> Habit:
@@ -437,6 +445,6 @@ def _quota(want: Want, way: Way, now: _Round) -> Want:
     bytes_ = want.bytes_per_s * habit.window_s / habit.share_used
     if now.limits.charges_failures:
         bytes_ /= habit.least_moved(way)
-        bytes_ = min(bytes_, want.bytes_max * habit.window_s / now.reading.seconds)
+        bytes_ = min(bytes_, want.bytes_max * habit.window_s / now.reading.blind_s)
     quota_bytes = max(want.quota_bytes, int(bytes_))
     return replace(want, quota_bytes=min(way.quota_bytes_max, quota_bytes))

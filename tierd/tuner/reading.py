@@ -5,6 +5,7 @@ Values only. `readout` makes them from samples; `demand` and `feedback` decide b
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from tierd.plans.plan import Aim, Direction, Loop
 
@@ -77,3 +78,10 @@ class Reading:
     """Share of the time that some task waited for memory."""
     stalls: int = 0
     """Allocations that had to reclaim, or demote, for themselves."""
+    again_s: float = inf
+    """How soon what is decided by free memory may change, if that is before the next round."""
+
+    @property
+    def blind_s(self) -> float:
+        """How long what is decided goes on, whatever comes of it."""
+        return min(self.seconds, self.again_s)

@@ -352,6 +352,16 @@ def test_a_quota_of_tries_makes_no_more_than_twice_the_room_that_is_missing() ->
         assert want.quota_bytes * windows <= 2 * short
 
 
+def test_who_looks_again_sooner_may_try_more_until_then() -> None:
+    charged = replace(LIMITS, charges_failures=True)
+    memory = Memory(habits={DOWN.id: Habit(0.1, share_moved=0.0)})
+    seen = reading(free=HEADROOM - 4 * MIB, seconds=1.0)
+    alone = demand.decide(memory, seen, charged)[1].wants[DOWN.id]
+    glanced = demand.decide(memory, replace(seen, again_s=0.5), charged)[1].wants[DOWN.id]
+    assert glanced.quota_bytes == pytest.approx(2 * alone.quota_bytes, abs=1)
+    assert glanced.bytes_per_s == alone.bytes_per_s
+
+
 def test_what_moved_beyond_the_rate_is_paid_back() -> None:
     over = reading(hot=96 * MIB, free=200 * MIB, moved={UP.id: int(2 * RATE)})
     memory, first = demand.decide(Memory(), over, LIMITS)
