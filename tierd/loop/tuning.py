@@ -20,8 +20,8 @@ from tierd.kdamonds import apply
 from tierd.kdamonds.apply import Applied
 from tierd.loop.supervise import Refresh
 from tierd.machine.sample import Sample
-from tierd.plans.damon import Write, scheme_dir
-from tierd.plans.plan import Item, Loop
+from tierd.plans.damon import PAGE_BYTES, Write, scheme_dir
+from tierd.plans.plan import Direction, Item, Loop
 from tierd.sysfs import Sysfs
 from tierd.tuner import readout, throttle
 from tierd.tuner.throttle import TARGET, Input
@@ -31,8 +31,8 @@ from tierd.tuner.throttle import TARGET, Input
 LATE_WINDOWS = 0.25
 
 # Where each command takes this long a round takes a second, in which a hundred megabytes may move.
-# Free memory is read without a command, so there it is looked at this often between two rounds,
-# and what was decided by it goes on for no longer than a round takes elsewhere.
+# Free memory is read without a command, so there it is looked at this often between two rounds
+# while anything comes up, and what was decided by it goes on for no longer than a round elsewhere.
 SLOW_COMMAND_S = 0.05
 GLANCE_S = 0.15
 BLIND_S = 0.5
@@ -108,11 +108,19 @@ def follow(
     # One kdamond is told after the other.
     kdamonds = dict.fromkeys(item.kdamond for item in applied.plan.items)
     told_s = {one: began_s + turn * refresh.command_s for turn, one in enumerate(kdamonds)}
-    slow = refresh.command_s > SLOW_COMMAND_S and limits.loop is Loop.demand
-    tuning, inputs = _round(applied, tuning, limits, now, told_s, BLIND_S if slow else inf)
+    slow = refresh.command_s > SLOW_COMMAND_S
+    again_s = BLIND_S if slow and _comes_up(tuning, limits) else inf
+    tuning, inputs = _round(applied, tuning, limits, now, told_s, again_s)
     tuning = _write(sysfs, clock, applied, tuning, inputs)
-    glances = slow and tuning.active and tuning.reading is not None
+    glances = slow and tuning.reading is not None and _comes_up(tuning, limits)
     return replace(tuning, glance_s=clock.monotonic() + GLANCE_S if glances else None)
+
+
+def _comes_up(tuning: Tuning, limits: Limits) -> bool:
+    """Whether something is promoted, or is to be as soon as there is room."""
+    ups = (way.id for way in limits.ways if way.direction is Direction.promote)
+    known = tuning.memory.habits
+    return any(name in known and known[name].quota_bytes >= PAGE_BYTES for name in ups)
 
 
 def glance(
@@ -138,7 +146,8 @@ def glance(
     resting = tuning.resting - adjustment.inputs.keys()
     tuning = replace(_after(tuning, memory, adjustment), resting=resting)
     tuning = _write(sysfs, clock, applied, tuning, adjustment.inputs)
-    return replace(tuning, glance_s=clock.monotonic() + GLANCE_S)
+    goes_on = _comes_up(tuning, limits)
+    return replace(tuning, glance_s=clock.monotonic() + GLANCE_S if goes_on else None)
 
 
 def watch(applied: Applied, tuning: Tuning, limits: Limits, now: Sample) -> Tuning:
