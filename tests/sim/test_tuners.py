@@ -1,5 +1,6 @@
 """The tuners on the simulated kernel: bytes and residency, in virtual time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from errno import EIO
 
@@ -170,41 +171,52 @@ class Killed(Exception):
 @pytest.mark.thorough
 @pytest.mark.parametrize("series", ["6.12", "7.3"])
 def test_after_a_death_quotas_shrink_to_rest(series: str) -> None:
-    """Killed at several moments, in the midst of moving.
+    """Killed in the midst of moving: at some moment, and at one when a quota in use shrinks.
 
     One that was just growing stays at its limit, which is what the limit is for; the unit then
     undoes it, or the next start.
     """
-    ends = [left_behind(series, death_s) for death_s in (4.3, 6.3)]
+    ends = [left_behind(series, 4.3), left_behind(series, 5.0, shrinks_in_use)]
     for _, quota, value in (end for one in ends for end in one):
         assert quota < PAGE_BYTES or value < TARGET
-    moving = [quota_then for one in ends for quota_then, _, value in one if value > TARGET]
+    moving = [quota_then for quota_then, _, value in ends[1] if value > TARGET]
     assert any(quota_then > 100 * PAGE_BYTES for quota_then in moving), "nobody was moving"
 
 
-def left_behind(series: str, death_s: float) -> list[tuple[int, int, int]]:
+def shrinks_in_use(kernel: SimKernel) -> bool:
+    return any(
+        quota(kernel, index) > 100 * PAGE_BYTES and last_input(kernel, index) > TARGET
+        for index in (0, 1)
+    )
+
+
+def left_behind(
+    series: str, from_s: float, when: Callable[[SimKernel], bool] | None = None
+) -> list[tuple[int, int, int]]:
     """Per scheme: its quota at the death and a minute and a half later, and its last input."""
     seen = full_node(series, Tuner.demand)
     kernel = seen.made.kernel
 
     def die() -> None:
-        kernel.fail(Failure(kernel.operations + 1, EIO, for_ever=True))
-        raise Killed
+        if when is None or when(kernel):
+            kernel.fail(Failure(kernel.operations + 1, EIO, for_ever=True))
+            raise Killed
 
-    seen.made.do(death_s, die)
+    for step in range(100):
+        seen.made.do(from_s + step / 20, die)
     with pytest.raises(Killed):
         seen.made.run(40)
     kernel.heal()
     then = [quota(kernel, index) for index in (0, 1)]
     kernel.advance(90)
     return [
-        (
-            before,
-            quota(kernel, index),
-            int(kernel.read(f"{mover(kernel, index)}/goals/0/current_value")),
-        )
+        (before, quota(kernel, index), last_input(kernel, index))
         for index, before in enumerate(then)
     ]
+
+
+def last_input(kernel: SimKernel, index: int) -> int:
+    return int(kernel.read(f"{mover(kernel, index)}/goals/0/current_value"))
 
 
 def quota(kernel: SimKernel, index: int) -> int:
