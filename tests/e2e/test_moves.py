@@ -66,10 +66,9 @@ def check_moves(facts: dict[str, Any]) -> None:
     """All counted by the workload itself. What arrived may have gone on to a tier yet faster."""
     for source, _ in facts["ups"]:
         assert any(set(where) == {str(source)} for where in facts["placed"].values())
-    ups = [(source, target) for source, target in facts["ups"]]
-    for source, target in ups:
+    for source, target in facts["ups"]:
         where = facts["promoted"]["where"][f"hot-{source}-{target}"]
-        assert moves.moved_up(ups, where, source) >= ARRIVED_SHARE * HOT_PAGES, where
+        assert moves.moved_up(facts["ups"], where, source) >= ARRIVED_SHARE * HOT_PAGES, where
     for source, target in facts["downs"]:
         way = facts["demoted"][f"{source}-{target}"]
         # A node in the middle passes some of it on.
@@ -85,9 +84,8 @@ def check_claims(facts: dict[str, Any]) -> None:
 
     Other programs have pages that are hot or cold too. All that was moved the kernel itself counts.
     """
-    ups = [(source, target) for source, target in facts["ups"]]
-    for source, target in ups:
-        passed = moves.passed_bytes(ups, facts["counted"], source)
+    for source, target in facts["ups"]:
+        passed = moves.passed_bytes(facts["ups"], facts["counted"], source)
         claimed = facts["claims"][f"promote-{source}-{target}"]
         assert claimed >= (1 - CLAIM_ERROR_MAX) * passed, facts["claims"]
     assert sum(facts["claims"].values()) <= facts["migrated"], facts["claims"]

@@ -112,8 +112,7 @@ def follow(
     again_s = BLIND_S if slow and _comes_up(tuning, limits) else inf
     tuning, inputs = _round(applied, tuning, limits, now, told_s, again_s)
     tuning = _write(sysfs, clock, applied, tuning, inputs)
-    glances = slow and tuning.reading is not None and _comes_up(tuning, limits)
-    return replace(tuning, glance_s=clock.monotonic() + GLANCE_S if glances else None)
+    return _next_glance(clock, tuning, limits) if slow else replace(tuning, glance_s=None)
 
 
 def _comes_up(tuning: Tuning, limits: Limits) -> bool:
@@ -146,8 +145,13 @@ def glance(
     resting = tuning.resting - adjustment.inputs.keys()
     tuning = replace(_after(tuning, memory, adjustment), resting=resting)
     tuning = _write(sysfs, clock, applied, tuning, adjustment.inputs)
-    goes_on = _comes_up(tuning, limits)
-    return replace(tuning, glance_s=clock.monotonic() + GLANCE_S if goes_on else None)
+    return _next_glance(clock, tuning, limits)
+
+
+def _next_glance(clock: Clock, tuning: Tuning, limits: Limits) -> Tuning:
+    """While something comes up; there is nothing to go by before a first reading."""
+    glances = tuning.reading is not None and _comes_up(tuning, limits)
+    return replace(tuning, glance_s=clock.monotonic() + GLANCE_S if glances else None)
 
 
 def watch(applied: Applied, tuning: Tuning, limits: Limits, now: Sample) -> Tuning:
