@@ -27,10 +27,11 @@ CLEAR_S = 1.0
 
 # What waits is moved within this time, if the rate limit allows: heat counts memory that is hot now
 # and then by its share of the time, and the rest of a set comes ever slower. Where only a sample or
-# two has hit there is time to find out which part of a region it was: with half as long 1.7 % of a
-# scan came up, with this 0.4 and 1.5 % (7.2).
+# two has hit, or what has hit was not there lately, there is time to find out what it is: a scan is
+# seen in one round, in a region that it passes, and not in the next.
 HEAT_CLEAR_S = 0.25
 FAINT_CLEAR_S = 4.0
+LATELY_S = 1.25
 
 # Promotion may use what is free above the kernel's mark at the pace that would use it up in this
 # time. Demotion fills it meanwhile; what both are late by must not take the node below the mark,
@@ -59,8 +60,9 @@ READY_BYTES = 256 << 10
 DEAD_SHARE = 0.002
 
 # As much of all heat as may stay on slow memory: what moves for less of it gains next to nothing.
-# It must be twice as much before moving begins again, also on average over some seconds: what
+# It must be twice as much before moving begins again, also on average over so many seconds: what
 # is counted of the little that stays is chance, and moved up to 40 MiB a minute (7.2).
+RESTS_S = 5.0
 REST_HEAT_SHARE = 0.01
 REST_HEAT_MIN = 0.0005
 
@@ -94,11 +96,23 @@ class NodeMemory:
     used_bytes: int = 0
     rests: bool = False
     """Whether too little waits for it to be worth a move."""
+    all_heat_bytes: float = 0.0
+    """What is hot on it, and what waits, on average over RESTS_S."""
+    waiting_bytes: float = 0.0
+    """What waits, on average over RESTS_S of a rest."""
     filled_bytes_per_s: float = 0.0
     """How fast it filled lately, by what nothing was moved for; less than 0 if it emptied."""
     allocation_bytes_per_s: float = 0.0
     check: Check = field(default_factory=Check)
     """Whether moving does any good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A figure of a round, and how long ago that was."""
+
+    ago_s: float
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,8 @@ class Memory:
     """Of each scheme."""
     faint_bytes: Mapping[int, float] = field(default_factory=dict)
     """Of each node, on average lately."""
+    sure: Mapping[int, tuple[Past, ...]] = field(default_factory=dict)
+    """Of each node the heat that is not faint, in the rounds of LATELY_S."""
     pressure: float = 0.0
     """Share of the time that tasks waited for memory, lately."""
 
@@ -141,6 +157,7 @@ class _Round:
     limits: Limits
     habits: Mapping[str, Habit]
     faint_bytes: Mapping[int, float]
+    sure: Mapping[int, tuple[Past, ...]]
     pressure: float
 
     def rate_max(self, way: Way) -> float:
@@ -195,15 +212,21 @@ class _Round:
         """A node's heat that may be chance, as far as it lasts."""
         return min(self.node(node).faint_bytes, self.faint_bytes[node])
 
+    def lasting(self, node: int) -> float:
+        """A node's heat that is surely no chance, and was there all along lately."""
+        return min(past.bytes for past in self.sure[node])
+
+    def doubtful(self, node: int) -> float:
+        """The rest of its heat, which may be gone in a moment."""
+        return self.all_heat(node) - self.lasting(node)
+
     def all_heat(self, node: int) -> float:
-        seen = self.node(node)
-        return seen.heat_bytes - seen.faint_bytes + self.faint(node)
+        return self.node(node).sure_bytes + self.faint(node)
 
     def pace(self, way: Way) -> float:
         """Bytes per second that should move for the heat of a way's source."""
-        seen = self.node(way.source)
-        clear = (seen.heat_bytes - seen.faint_bytes) / HEAT_CLEAR_S
-        wanted = clear + self.faint(way.source) / FAINT_CLEAR_S
+        source = way.source
+        wanted = self.lasting(source) / HEAT_CLEAR_S + self.doubtful(source) / FAINT_CLEAR_S
         return min(self.rate_max(way), wanted / self.sharing(way))
 
     def heat(self, node: int) -> float:
@@ -211,17 +234,15 @@ class _Round:
         return sum(self.all_heat(way.source) / self.sharing(way) for way in self.into(node))
 
     def waits(self, node: int) -> float:
-        """What may come up while room for it is looked for: all that is surely hot, and some more;
-        of what is faint as much as moves meanwhile."""
-        faint = sum(self.faint(way.source) / self.sharing(way) for way in self.into(node))
-        sure = self.heat(node) - faint
-        return sure * AHEAD_PER_HEAT + faint * AHEAD_S / FAINT_CLEAR_S
+        """What may come up while room for it is looked for: all that lasts, and some more; of what
+        is doubtful as much as moves meanwhile."""
+        ways = self.into(node)
+        lasting = sum(self.lasting(way.source) / self.sharing(way) for way in ways)
+        return lasting * AHEAD_PER_HEAT + (self.heat(node) - lasting) * AHEAD_S / FAINT_CLEAR_S
 
-    def rest_bytes(self, node: int) -> float:
+    def rest_bytes(self, node: int, all_heat_bytes: float) -> float:
         """So much heat below is not worth a move."""
-        seen = self.node(node)
-        share = REST_HEAT_SHARE * (self.heat(node) + self.all_heat(node))
-        return max(REST_HEAT_MIN * seen.total_bytes, share)
+        return max(REST_HEAT_MIN * self.node(node).total_bytes, REST_HEAT_SHARE * all_heat_bytes)
 
     def may_be_huge(self, way: Way) -> bool:
         """Whether what waits may be huge pages: any quota of a page or more moves a whole one."""
@@ -249,7 +270,7 @@ def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, De
 
 def again(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
     """The same with nothing new to learn: what is wanted by what is known."""
-    now = _Round(reading, limits, memory.habits, memory.faint_bytes, memory.pressure)
+    now = _Round(reading, limits, memory.habits, memory.faint_bytes, memory.sure, memory.pressure)
     wants: dict[str, Want] = {}
     headroom: dict[int, int] = {}
     for node in now.fast_nodes():
@@ -275,10 +296,11 @@ def _learned(memory: Memory, reading: Reading, limits: Limits) -> Memory:
             for way in limits.ways
         },
         faint_bytes={node: _faint(memory, reading, node) for node in reading.nodes},
+        sure={node: _sure(memory, reading, node) for node in reading.nodes},
         pressure=_pressure(memory, reading),
     )
     nodes = {node: _known(memory.nodes.get(node), node, now) for node in now.fast_nodes()}
-    return Memory(nodes, now.habits, now.faint_bytes, now.pressure)
+    return Memory(nodes, now.habits, now.faint_bytes, now.sure, now.pressure)
 
 
 def _told(way: Way, want: Want, now: _Round) -> Habit:
@@ -293,26 +315,38 @@ def _faint(memory: Memory, reading: Reading, node: int) -> float:
     return moving(before, seen, reading.seconds, FAINT_S)
 
 
+def _sure(memory: Memory, reading: Reading, node: int) -> tuple[Past, ...]:
+    aged = (Past(p.ago_s + reading.seconds, p.bytes) for p in memory.sure.get(node, ()))
+    lately = tuple(past for past in aged if past.ago_s <= LATELY_S)
+    return (*lately, Past(0.0, reading.nodes[node].sure_bytes))
+
+
 def _pressure(memory: Memory, reading: Reading) -> float:
     return moving(memory.pressure, reading.pressure, reading.seconds, PRESSURE_S)
-
-
-def _rests(before: bool, check: Check, node: int, now: _Round) -> bool:
-    """To begin again takes twice as much as to go on, and some seconds of it."""
-    heat = min(now.heat(node), check.lately_waiting_bytes) if before else now.heat(node)
-    return heat < now.rest_bytes(node) * (2 if before else 1)
 
 
 def _known(before: NodeMemory | None, node: int, now: _Round) -> NodeMemory:
     """What is known of a node after this round."""
     moves = _moves(node, now)
     if before is None:
-        began = benefit.begin(moves)
-        rests = _rests(False, began, node, now)
-        return NodeMemory(used_bytes=moves.used_bytes, rests=rests, check=began)
-    check = benefit.check(before.check, moves)
-    rests = _rests(before.rests, check, node, now)
-    return replace(_allocation(before, moves), rests=rests, check=check)
+        began = NodeMemory(
+            used_bytes=moves.used_bytes,
+            all_heat_bytes=now.heat(node) + now.all_heat(node),
+            check=benefit.begin(moves),
+        )
+        return _rested(began, node, now)
+    known = replace(_allocation(before, moves), check=benefit.check(before.check, moves))
+    return _rested(known, node, now)
+
+
+def _rested(before: NodeMemory, node: int, now: _Round) -> NodeMemory:
+    """Whether it rests: to begin again takes twice as much as to go on, and some seconds of it."""
+    seconds, waits = now.reading.seconds, now.heat(node)
+    heat = moving(before.all_heat_bytes, waits + now.all_heat(node), seconds, RESTS_S)
+    lately = moving(before.waiting_bytes, waits, seconds, RESTS_S) if before.rests else waits
+    least = now.rest_bytes(node, heat) * (2 if before.rests else 1)
+    rests = min(waits, lately) < least
+    return replace(before, rests=rests, all_heat_bytes=heat, waiting_bytes=lately)
 
 
 def _allocation(before: NodeMemory, moves: Moves) -> NodeMemory:

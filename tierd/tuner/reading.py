@@ -52,6 +52,11 @@ class NodeReading:
     """In huge pages, which move whole."""
 
     @property
+    def sure_bytes(self) -> int:
+        """The part that is not."""
+        return self.heat_bytes - self.faint_bytes
+
+    @property
     def used_bytes(self) -> int:
         return self.total_bytes - self.free_bytes
 
