@@ -28,7 +28,8 @@ CLEAR_S = 1.0
 # What waits is moved within this time, if the rate limit allows: heat counts memory that is hot now
 # and then by its share of the time, and the rest of a set comes ever slower. Where only a sample or
 # two has hit, or what has hit was not there lately, there is time to find out what it is: a scan is
-# seen in one round, in a region that it passes, and not in the next.
+# seen in one round, in a region that it passes, and not in the next. Lately is three rounds of half
+# a second, two of a second: at most 0.7 % of a scan came up, without it 1.4 to 1.8 (7.2).
 HEAT_CLEAR_S = 0.25
 FAINT_CLEAR_S = 4.0
 LATELY_S = 1.25
@@ -238,7 +239,8 @@ class _Round:
         is doubtful as much as moves meanwhile."""
         ways = self.into(node)
         lasting = sum(self.lasting(way.source) / self.sharing(way) for way in ways)
-        return lasting * AHEAD_PER_HEAT + (self.heat(node) - lasting) * AHEAD_S / FAINT_CLEAR_S
+        doubtful = self.heat(node) - lasting
+        return lasting * AHEAD_PER_HEAT + doubtful * AHEAD_S / FAINT_CLEAR_S
 
     def rest_bytes(self, node: int, all_heat_bytes: float) -> float:
         """So much heat below is not worth a move."""

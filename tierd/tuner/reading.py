@@ -53,7 +53,7 @@ class NodeReading:
 
     @property
     def sure_bytes(self) -> int:
-        """The part that is not."""
+        """The heat that is no chance."""
         return self.heat_bytes - self.faint_bytes
 
     @property
