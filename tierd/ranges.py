@@ -15,6 +15,9 @@ _IOMEM_LINE = re.compile(r"^ *([0-9a-f]+)-([0-9a-f]+) : (.*)$", re.MULTILINE)
 # Firmware and drivers name their memory "System RAM (kmem)", "System RAM (virtio_mem)", ...
 _SYSTEM_RAM = "System RAM"
 
+# Within it "Kernel code", "Kernel data", ..., and what is kept for another kernel after a crash.
+_KEPT = ("Kernel ", "Crash kernel")
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -83,20 +86,28 @@ def total_bytes(ranges: Ranges) -> int:
 
 
 def parse_iomem(text: str, page_bytes: int) -> Ranges | None:
-    """The whole pages of System RAM in /proc/iomem; None where the kernel hides the addresses.
+    """The whole pages in /proc/iomem that programs may get; None where addresses are hidden.
+
+    That is System RAM but for the kernel's image and what is kept for a crash kernel. DAMON sees
+    no access there, and nothing can be moved: being the coldest memory there is, it would be tried
+    in vain for ever, which before 7.2 uses up the quota of demotion.
 
     Without CAP_SYS_ADMIN every address reads as zero (r_show()). Memory that a driver hands to
     the kernel lies below the driver's own line, so a line counts at any depth.
     """
-    lines = _IOMEM_LINE.findall(text)
-    if all(int(end, 16) == 0 for _, end, _ in lines):
+    lines = [
+        (int(first, 16), int(last, 16) + 1, name) for first, last, name in _IOMEM_LINE.findall(text)
+    ]
+    if all(end == 1 for _, end, _ in lines):
         return None
-    found = []
-    for first, last, name in lines:
-        if not name.startswith(_SYSTEM_RAM):
-            continue
-        start = -(-int(first, 16) // page_bytes) * page_bytes
-        end = (int(last, 16) + 1) // page_bytes * page_bytes
-        if start < end:
-            found.append(Range(start, end))
-    return merge(found)
+    ram = [
+        (-(-start // page_bytes) * page_bytes, end // page_bytes * page_bytes)
+        for start, end, name in lines
+        if name.startswith(_SYSTEM_RAM)
+    ]
+    kept = [
+        Range(start // page_bytes * page_bytes, -(-end // page_bytes) * page_bytes)
+        for start, end, name in lines
+        if name.startswith(_KEPT)
+    ]
+    return subtract(merge(Range(start, end) for start, end in ram if start < end), merge(kept))

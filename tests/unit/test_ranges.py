@@ -42,7 +42,9 @@ IOMEM = """\
 00000000-00000fff : Reserved
 00001000-0009fbff : System RAM
 00100000-1fffffff : System RAM
-  01000000-01ffffff : Kernel code
+  01000000-01fffabc : Kernel code
+  02200000-0227d0ff : Kernel data
+  10000000-17ffffff : Crash kernel
 100000000-13fffffff : Soft Reserved
   100000000-13fffffff : dax0.0
     100000000-137ffffff : System RAM (kmem)
@@ -50,10 +52,13 @@ IOMEM = """\
 """
 
 
-def test_iomem_gives_whole_pages_of_ram_at_any_depth() -> None:
+def test_iomem_gives_whole_pages_that_programs_may_get_at_any_depth() -> None:
     assert parse_iomem(IOMEM, 4096) == (
         Range(0x1000, 0x9F000),
-        Range(0x100000, 0x20000000),
+        Range(0x100000, 0x1000000),
+        Range(0x2000000, 0x2200000),
+        Range(0x227E000, 0x10000000),
+        Range(0x18000000, 0x20000000),
         Range(0x100000000, 0x138000000),
         Range(0x140000000, 0x148000000),
     )
