@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from tierd.plans.plan import Direction
-from tierd.tuner import benefit
+from tierd.tuner import benefit, heat
 from tierd.tuner.average import moving
 from tierd.tuner.benefit import Check, Moves
 from tierd.tuner.habit import Habit, learn
+from tierd.tuner.heat import Heat
 from tierd.tuner.reading import Limits, NodeReading, Reading, Way
 from tierd.units import BP_MAX, format_rate, format_size
 
@@ -26,13 +27,12 @@ from tierd.units import BP_MAX, format_rate, format_size
 CLEAR_S = 1.0
 
 # What waits is moved within this time, if the rate limit allows: heat counts memory that is hot now
-# and then by its share of the time, and the rest of a set comes ever slower. Where only a sample or
-# two has hit, or what has hit was not there lately, there is time to find out what it is: a scan is
-# seen in one round, in a region that it passes, and not in the next. Lately is three rounds of half
-# a second, two of a second: at most 0.7 % of a scan came up, without it 1.4 to 1.8 (7.2).
+# and then by its share of the time, and the rest of a set comes ever slower. Where it is new there
+# is time to find out what it is, and where it is faint there is little to gain: of a set that is so
+# all over, on both nodes, a third as much is moved for nothing as in four seconds (6.12).
 HEAT_CLEAR_S = 0.25
-FAINT_CLEAR_S = 4.0
-LATELY_S = 1.25
+NEW_CLEAR_S = 4.0
+FAINT_CLEAR_S = 12.0
 
 # Promotion may use what is free above the kernel's mark at the pace that would use it up in this
 # time. Demotion fills it meanwhile; what both are late by must not take the node below the mark,
@@ -79,10 +79,6 @@ ALLOCATION_KEPT_PER_S = 0.9
 # more room than was missing until somebody looks again.
 OVER_MAX = 2.0
 
-# Heat of regions in which but a sample or two has hit: one page of a large region is enough for
-# that, now and then. What lasts is believed, over about so many seconds.
-FAINT_S = 5.0
-
 # Tasks that wait for memory this share of their time, over about so many seconds: promotion makes
 # it worse. kswapd counts as a task that waits while it works, and a fifth of a second of that, now
 # and then, is none of it.
@@ -109,24 +105,14 @@ class NodeMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """A figure of a round, and how long ago that was."""
-
-    ago_s: float
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
     """Everything remembered from round to round."""
 
     nodes: Mapping[int, NodeMemory] = field(default_factory=dict)
     habits: Mapping[str, Habit] = field(default_factory=dict)
     """Of each scheme."""
-    faint_bytes: Mapping[int, float] = field(default_factory=dict)
-    """Of each node, on average lately."""
-    sure: Mapping[int, tuple[Past, ...]] = field(default_factory=dict)
-    """Of each node the heat that is not faint, in the rounds of LATELY_S."""
+    heats: Mapping[int, Heat] = field(default_factory=dict)
+    """Of each node."""
     pressure: float = 0.0
     """Share of the time that tasks waited for memory, lately."""
 
@@ -157,8 +143,7 @@ class _Round:
     reading: Reading
     limits: Limits
     habits: Mapping[str, Habit]
-    faint_bytes: Mapping[int, float]
-    sure: Mapping[int, tuple[Past, ...]]
+    heats: Mapping[int, Heat]
     pressure: float
 
     def rate_max(self, way: Way) -> float:
@@ -209,38 +194,24 @@ class _Round:
             for other in self.limits.ways
         )
 
-    def faint(self, node: int) -> float:
-        """A node's heat that may be chance, as far as it lasts."""
-        return min(self.node(node).faint_bytes, self.faint_bytes[node])
-
-    def lasting(self, node: int) -> float:
-        """A node's heat that is surely no chance, and was there all along lately."""
-        return min(past.bytes for past in self.sure[node])
-
-    def doubtful(self, node: int) -> float:
-        """The rest of its heat, which may be gone in a moment."""
-        return self.all_heat(node) - self.lasting(node)
-
-    def all_heat(self, node: int) -> float:
-        return self.node(node).sure_bytes + self.faint(node)
-
     def pace(self, way: Way) -> float:
         """Bytes per second that should move for the heat of a way's source."""
-        source = way.source
-        wanted = self.lasting(source) / HEAT_CLEAR_S + self.doubtful(source) / FAINT_CLEAR_S
+        heat = self.heats[way.source]
+        wanted = heat.lasting_bytes / HEAT_CLEAR_S + _slow_bytes_per_s(heat)
         return min(self.rate_max(way), wanted / self.sharing(way))
 
-    def heat(self, node: int) -> float:
-        """The heat below that could come up to a node."""
-        return sum(self.all_heat(way.source) / self.sharing(way) for way in self.into(node))
-
-    def waits(self, node: int) -> float:
-        """What may come up while room for it is looked for: all that lasts, and some more; of what
-        is doubtful as much as moves meanwhile."""
+    def heat_below(self, node: int) -> float:
+        """The heat that could come up to a node."""
         ways = self.into(node)
-        lasting = sum(self.lasting(way.source) / self.sharing(way) for way in ways)
-        doubtful = self.heat(node) - lasting
-        return lasting * AHEAD_PER_HEAT + doubtful * AHEAD_S / FAINT_CLEAR_S
+        return sum(self.heats[way.source].all_bytes / self.sharing(way) for way in ways)
+
+    def comes_up(self, node: int) -> float:
+        """What may come up while room for it is looked for: all that lasts, and some more; of the
+        rest as much as moves meanwhile."""
+        heats = [(self.heats[way.source], self.sharing(way)) for way in self.into(node)]
+        lasting = sum(heat.lasting_bytes / share for heat, share in heats)
+        slow = sum(_slow_bytes_per_s(heat) / share for heat, share in heats)
+        return lasting * AHEAD_PER_HEAT + slow * AHEAD_S
 
     def rest_bytes(self, node: int, all_heat_bytes: float) -> float:
         """So much heat below is not worth a move."""
@@ -265,6 +236,11 @@ class _Round:
         return self.reading.stalls > 0 or self.pressure > PRESSURE_MAX
 
 
+def _slow_bytes_per_s(heat: Heat) -> float:
+    """How fast what may be chance or gone in a moment should move."""
+    return heat.new_bytes / NEW_CLEAR_S + heat.faint_bytes / FAINT_CLEAR_S
+
+
 def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
     """One round."""
     return again(_learned(memory, reading, limits), reading, limits)
@@ -272,7 +248,7 @@ def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, De
 
 def again(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
     """The same with nothing new to learn: what is wanted by what is known."""
-    now = _Round(reading, limits, memory.habits, memory.faint_bytes, memory.sure, memory.pressure)
+    now = _Round(reading, limits, memory.habits, memory.heats, memory.pressure)
     wants: dict[str, Want] = {}
     headroom: dict[int, int] = {}
     for node in now.fast_nodes():
@@ -297,30 +273,20 @@ def _learned(memory: Memory, reading: Reading, limits: Limits) -> Memory:
             way.id: learn(memory.habits.get(way.id), way, reading.ways[way.id], reading.seconds)
             for way in limits.ways
         },
-        faint_bytes={node: _faint(memory, reading, node) for node in reading.nodes},
-        sure={node: _sure(memory, reading, node) for node in reading.nodes},
+        heats={
+            node: heat.learn(memory.heats.get(node), seen, reading.seconds)
+            for node, seen in reading.nodes.items()
+        },
         pressure=_pressure(memory, reading),
     )
     nodes = {node: _known(memory.nodes.get(node), node, now) for node in now.fast_nodes()}
-    return Memory(nodes, now.habits, now.faint_bytes, now.sure, now.pressure)
+    return Memory(nodes, now.habits, now.heats, now.pressure)
 
 
 def _told(way: Way, want: Want, now: _Round) -> Habit:
     """A scheme's habit with what is wanted of it now."""
     limited = want.bytes_per_s >= now.rate_max(way) > 0
     return replace(now.habits[way.id], limited=limited, quota_bytes=want.quota_bytes)
-
-
-def _faint(memory: Memory, reading: Reading, node: int) -> float:
-    seen = reading.nodes[node].faint_bytes
-    before = memory.faint_bytes.get(node, float(seen))
-    return moving(before, seen, reading.seconds, FAINT_S)
-
-
-def _sure(memory: Memory, reading: Reading, node: int) -> tuple[Past, ...]:
-    aged = (Past(p.ago_s + reading.seconds, p.bytes) for p in memory.sure.get(node, ()))
-    lately = tuple(past for past in aged if past.ago_s <= LATELY_S)
-    return (*lately, Past(0.0, reading.nodes[node].sure_bytes))
 
 
 def _pressure(memory: Memory, reading: Reading) -> float:
@@ -333,7 +299,7 @@ def _known(before: NodeMemory | None, node: int, now: _Round) -> NodeMemory:
     if before is None:
         began = NodeMemory(
             used_bytes=moves.used_bytes,
-            all_heat_bytes=now.heat(node) + now.all_heat(node),
+            all_heat_bytes=now.heat_below(node) + now.heats[node].all_bytes,
             check=benefit.begin(moves),
         )
         return _rested(began, node, now)
@@ -343,12 +309,13 @@ def _known(before: NodeMemory | None, node: int, now: _Round) -> NodeMemory:
 
 def _rested(before: NodeMemory, node: int, now: _Round) -> NodeMemory:
     """Whether it rests: to begin again takes twice as much as to go on, and some seconds of it."""
-    seconds, waits = now.reading.seconds, now.heat(node)
-    heat = moving(before.all_heat_bytes, waits + now.all_heat(node), seconds, RESTS_S)
+    seconds, waits = now.reading.seconds, now.heat_below(node)
+    both = waits + now.heats[node].all_bytes
+    all_heat = moving(before.all_heat_bytes, both, seconds, RESTS_S)
     lately = moving(before.waiting_bytes, waits, seconds, RESTS_S) if before.rests else waits
-    least = now.rest_bytes(node, heat) * (2 if before.rests else 1)
+    least = now.rest_bytes(node, all_heat) * (2 if before.rests else 1)
     rests = min(waits, lately) < least
-    return replace(before, rests=rests, all_heat_bytes=heat, waiting_bytes=lately)
+    return replace(before, rests=rests, all_heat_bytes=all_heat, waiting_bytes=lately)
 
 
 def _allocation(before: NodeMemory, moves: Moves) -> NodeMemory:
@@ -376,7 +343,7 @@ def _moves(node: int, now: _Round) -> Moves:
     seen = now.node(node)
     return Moves(
         seconds=now.reading.seconds,
-        waiting_bytes=int(now.heat(node)),
+        waiting_bytes=int(now.heat_below(node)),
         used_bytes=seen.used_bytes,
         total_bytes=seen.total_bytes,
         promoted_bytes=now.moved_bytes(now.into(node)),
@@ -456,7 +423,7 @@ def _demotions(node: int, headroom: int, coming: float, now: _Round) -> dict[str
     # only the headroom is kept.
     came = now.moved_bytes(now.into(node)) / now.reading.seconds if coming else 0.0
     ahead = min(coming * AHEAD_S, now.node(node).total_bytes * AHEAD_SHARE_MAX) + came * CLEAR_S
-    ahead = min(ahead, now.waits(node))
+    ahead = min(ahead, now.comes_up(node))
     ahead += now.huge_room_bytes(node) if coming else 0
     lacking = headroom + (ahead if now.cold_bytes(node) else 0) - free
     ways = now.out_of(node)

@@ -20,6 +20,7 @@ from tierd.tuner.benefit import (
 from tierd.tuner.demand import (
     FAINT_CLEAR_S,
     HEAT_CLEAR_S,
+    NEW_CLEAR_S,
     REST_HEAT_MIN,
     REST_HEAT_SHARE,
     Decision,
@@ -148,15 +149,13 @@ def test_what_may_be_chance_is_believed_as_far_as_it_lasts() -> None:
 def test_what_was_not_hot_a_moment_ago_has_time_to_show_whether_it_lasts() -> None:
     memory, _ = demand.decide(Memory(), reading(hot=1 * MIB, free=200 * MIB), LIMITS)
     came = []
-    for seconds in (0.5, 0.5, 0.5):
-        seen = reading(hot=4 * MIB, free=200 * MIB, seconds=seconds)
+    for hot in (4, 4, 2):
+        seen = reading(hot=hot * MIB, free=200 * MIB, seconds=0.5)
         memory, decision = demand.decide(memory, seen, LIMITS)
         came.append(rates(decision)[0])
-    new = 1 * MIB / HEAT_CLEAR_S + 3 * MIB / FAINT_CLEAR_S
-    assert came == [new, new, 4 * MIB / HEAT_CLEAR_S]
+    new = 1 * MIB / HEAT_CLEAR_S + 3 * MIB / NEW_CLEAR_S
     # What is less than it was needs no proof.
-    _, less = demand.decide(memory, reading(hot=2 * MIB, free=200 * MIB, seconds=0.5), LIMITS)
-    assert rates(less)[0] == 2 * MIB / HEAT_CLEAR_S
+    assert came == [new, 4 * MIB / HEAT_CLEAR_S, 2 * MIB / HEAT_CLEAR_S]
 
 
 def test_a_large_set_that_becomes_hot_is_not_kept_waiting() -> None:
