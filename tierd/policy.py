@@ -74,6 +74,11 @@ DEMAND_SAMPLE_US_MAX = 20_000
 DEMAND_HOT_AGE = 0
 DEMAND_COLD_AGE = 3
 
+# Where DAMON does not slow down by itself where little is found, 60 looks of 5 ms are idle in one
+# region of twelve of a set of which each page is touched eight times a second; twice as many, in
+# one of a hundred. A third less of such a set trades places for nothing (6.12).
+DEMAND_COLD_US_MIN = 600_000
+
 # How much more than the rate a window may take at most. A window lasts for a number of samples,
 # and a kdamond that works is late for each: up to three times as late on emulated processors.
 # Where a kernel charges what it could not move, the quota of demotion is of tries, and half of them
@@ -308,12 +313,18 @@ def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
         least = max(1, -(-intervals.samples * config.hot_accesses_min_bp // BP_MAX))
         accesses, age_ms, age = Span(least, UINT_MAX), config.hot_age_ms_min, DEMAND_HOT_AGE
     else:
-        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, DEMAND_COLD_AGE
+        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, _demand_cold_age(intervals)
     if sources.tuner.loop is not Loop.demand:
         age = 0
     if age_ms:
         age = -(-age_ms * 1000 // intervals.aggr_us)
     return AccessPattern(Span(PAGE_BYTES, ULONG_MAX), accesses, Span(age, UINT_MAX))
+
+
+def _demand_cold_age(intervals: Intervals) -> int:
+    if intervals.goal is not None:
+        return DEMAND_COLD_AGE
+    return max(DEMAND_COLD_AGE, -(-DEMAND_COLD_US_MIN // intervals.aggr_us))
 
 
 def _scheme(sources: _Sources, way: _Target) -> Scheme:
