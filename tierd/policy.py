@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from tierd.configuration.config import Config, Mode, Tuner
 from tierd.errors import Unsupported
 from tierd.machine.observe import MARKS, Capabilities, Feature, because, require_migration
+from tierd.plans import looks
 from tierd.plans.damon import (
-    PAGE_BYTES,
-    UINT_MAX,
-    ULONG_MAX,
     AccessPattern,
     Action,
     Context,
@@ -24,7 +22,6 @@ from tierd.plans.damon import (
     Filter,
     FilterType,
     Intervals,
-    IntervalsGoal,
     Kdamond,
     Metric,
     Operations,
@@ -52,32 +49,10 @@ from tierd.tuner import tuners
 from tierd.tuner.sensors import Sensed, sensors
 from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate, format_size
 
-# The sampling of the cover letter is the config's default: 20 samples per aggregation, of which it
-# wants 4 % to see an access over 3 aggregations, by looking every 5 ms to 10 s. DAMON's own
-# defaults are where it starts, and where it stays without the interval goal.
-UPDATE_US = 60_000_000
-INTERVALS_GOAL_AGGRS = 3
-
 # The demand tuner's window: a quota at most doubles in each, and from rest to a rate it takes
 # twelve. It is as long as the shortest aggregation: two windows in one go by the same
 # counts, and half as long moved a quarter more than was hot on 7.2, for a fifth less time.
 DEMAND_WINDOW_US = 100_000
-
-# How long the demand tuner lets DAMON go without a look: what becomes hot is then seen within an
-# aggregation of a second, where the cover letter's 10 s would take minutes, and an idle machine is
-# looked at a tenth as often as a busy one.
-DEMAND_SAMPLE_US_MAX = 20_000
-
-# What passes by once is no demand: an age is in aggregations, of 0.1 s to 1 s, and is zero again
-# when the accesses of a region change. Much longer for cold than for hot, so that what is neither
-# stays where it is.
-DEMAND_HOT_AGE = 0
-DEMAND_COLD_AGE = 3
-
-# Where DAMON does not slow down by itself where little is found, 60 looks of 5 ms are idle in one
-# region of twelve of a set of which each page is touched eight times a second; twice as many, in
-# one of a hundred. A third less of such a set trades places for nothing (6.12).
-DEMAND_COLD_US_MIN = 600_000
 
 # How much more than the rate a window may take at most. A window lasts for a number of samples,
 # and a kdamond that works is late for each: up to three times as late on emulated processors.
@@ -157,7 +132,7 @@ def plan(
         topology,
         capabilities,
         config,
-        _intervals(capabilities, config, tuner.loop),
+        looks.intervals(capabilities, config, tuner.loop),
         scope(config.cgroups, cgroups, capabilities),
         tuner,
         free_floors or {},
@@ -232,30 +207,6 @@ def _targets(topology: Topology, node: Node) -> tuple[_Target, ...]:
     )
 
 
-def _intervals(capabilities: Capabilities, config: Config, loop: Loop) -> Intervals:
-    # Ages count aggregations. Tuned, one of these is 100 ms or 200 s, so that an age in time can
-    # only be kept where intervals are fixed.
-    tuned = capabilities.has(Feature.intervals_goal) and _wants_tuning(config)
-    longest_us = config.sample_us_max
-    if loop is Loop.demand:
-        longest_us = max(config.sample_us, min(longest_us, DEMAND_SAMPLE_US_MAX))
-    goal = IntervalsGoal(
-        access_bp=config.access_bp,
-        aggrs=INTERVALS_GOAL_AGGRS,
-        min_sample_us=config.sample_us,
-        max_sample_us=longest_us,
-    )
-    return Intervals(config.sample_us, config.aggr_us, UPDATE_US, goal if tuned else None)
-
-
-def _wants_tuning(config: Config) -> bool:
-    return config.auto_intervals and not _ages(config)
-
-
-def _ages(config: Config) -> bool:
-    return bool(config.hot_age_ms_min or config.cold_age_ms_min)
-
-
 def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdamond:
     ranges = merge(node.ranges)
     if not ranges:
@@ -294,6 +245,10 @@ def _senses(sources: _Sources, targets: tuple[_Target, ...]) -> tuple[Sensed, ..
     )
 
 
+def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
+    return looks.pattern(sources.config, sources.intervals, sources.tuner.loop, direction)
+
+
 def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
     """A scheme that only counts: of action `stat`, and therefore without a quota."""
     return Scheme(
@@ -304,27 +259,6 @@ def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
         apply_interval_us=sources.window_us,
         quota=Quota(bytes_max=0),
     )
-
-
-def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
-    config, intervals = sources.config, sources.intervals
-    if direction is Direction.promote:
-        # At least one: a region that nobody was seen to touch is not hot at any threshold.
-        least = max(1, -(-intervals.samples * config.hot_accesses_min_bp // BP_MAX))
-        accesses, age_ms, age = Span(least, UINT_MAX), config.hot_age_ms_min, DEMAND_HOT_AGE
-    else:
-        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, _demand_cold_age(intervals)
-    if sources.tuner.loop is not Loop.demand:
-        age = 0
-    if age_ms:
-        age = -(-age_ms * 1000 // intervals.aggr_us)
-    return AccessPattern(Span(PAGE_BYTES, ULONG_MAX), accesses, Span(age, UINT_MAX))
-
-
-def _demand_cold_age(intervals: Intervals) -> int:
-    if intervals.goal is not None:
-        return DEMAND_COLD_AGE
-    return max(DEMAND_COLD_AGE, -(-DEMAND_COLD_US_MIN // intervals.aggr_us))
 
 
 def _scheme(sources: _Sources, way: _Target) -> Scheme:
@@ -376,8 +310,8 @@ def _asks_age(sources: _Sources, direction: Direction) -> bool:
 
     A page that nobody has looked at since it was filled still bears the mark of that, and fails
     once: a first round over a node of cold memory would be in vain, and where failures are charged
-    use up a quota for as long as it takes to move all of it. DEMAND_COLD_AGE alone stands in for
-    demotion by demand.
+    use up a quota for as long as it takes to move all of it. For
+    demotion by demand its region's age alone stands in.
     """
     return direction is Direction.promote or sources.tuner.loop is not Loop.demand
 
@@ -461,8 +395,8 @@ def _why(sources: _Sources, targets: tuple[_Target, ...]) -> str:
         how = f"sampling every {format_duration_us(low)} to {format_duration_us(high)}, as needed"
     else:
         how = f"sampling every {format_duration_us(intervals.sample_us)}"
-    asked = sources.config.auto_intervals
-    if asked and _ages(sources.config) and sources.capabilities.has(Feature.intervals_goal):
+    tunes = sources.config.auto_intervals and sources.capabilities.has(Feature.intervals_goal)
+    if tunes and looks.asks_ages(sources.config):
         how += " (not tuned, because a minimum age is configured)"
     return f"node {node.id} ({format_size(node.size_bytes)}) {place}; {how}"
 
@@ -488,7 +422,7 @@ def _degraded(sources: _Sources) -> Iterator[str]:
     """What is lost of this plan; features that only cost tierd a command are no loss."""
     capabilities = sources.capabilities
     wanted = [Feature.fail_charge]
-    if _wants_tuning(sources.config):
+    if looks.wants_tuning(sources.config):
         wanted.insert(0, Feature.intervals_goal)
     if sources.config.tuner is Tuner.kernel:
         wanted += [Feature.node_goals, Feature.goal_tuner]

@@ -21,6 +21,7 @@ from tierd.plans.damon import (
     Quota,
     Scheme,
 )
+from tierd.plans.looks import DEMAND_COLD_AGE, DEMAND_COLD_US_MIN, DEMAND_SAMPLE_US_MAX
 from tierd.plans.plan import Direction, Loop, Plan, Sense
 from tierd.ranges import Range
 from tierd.topology import Node, Tier, Topology
@@ -169,11 +170,23 @@ def test_demand_looks_often_enough_to_see_what_becomes_hot() -> None:
     for asked in (Config(), KERNEL):
         goal = policy.plan(TWO, ALL, asked).kdamonds[0].context.intervals.goal
         assert goal is not None
-        longest = policy.DEMAND_SAMPLE_US_MAX if asked == Config() else asked.sample_us_max
+        longest = DEMAND_SAMPLE_US_MAX if asked == Config() else asked.sample_us_max
         assert goal.max_sample_us == longest
     slow = policy.plan(TWO, ALL, Config(sample_us=50_000, aggr_us=1_000_000))
     assert slow.kdamonds[0].context.intervals.goal is not None
     assert slow.kdamonds[0].context.intervals.goal.max_sample_us == 50_000
+
+
+def test_demand_waits_longer_for_cold_memory_where_nobody_tunes_intervals() -> None:
+    def age(plan: Plan) -> int:
+        cold = next(one for one in schemes(plan) if one.action is Action.migrate_cold)
+        return cold.pattern.age.min
+
+    fixed = without(Feature.intervals_goal)
+    assert age(policy.plan(TWO, ALL, Config())) == DEMAND_COLD_AGE
+    assert age(policy.plan(TWO, fixed, Config())) * Config().aggr_us == DEMAND_COLD_US_MIN
+    long = Config(sample_us=50_000, aggr_us=1_000_000)
+    assert age(policy.plan(TWO, fixed, long)) == DEMAND_COLD_AGE
 
 
 def test_temporal_only_where_no_quota_is_not_no_limit() -> None:
