@@ -36,7 +36,7 @@ DEMAND_COLD_AGE = 3
 
 # Where DAMON does not slow down by itself where little is found, 60 looks of 5 ms are idle in one
 # region of twelve of a set of which each page is touched eight times a second; twice as many, in
-# one of a hundred. A third less of such a set trades places for nothing (6.12).
+# one of a hundred. A quarter less of such a set trades places for nothing (6.12).
 DEMAND_COLD_US_MIN = 600_000
 
 

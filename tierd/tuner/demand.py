@@ -29,7 +29,7 @@ CLEAR_S = 1.0
 # What waits is moved within this time, if the rate limit allows: heat counts memory that is hot now
 # and then by its share of the time, and the rest of a set comes ever slower. Where it is new there
 # is time to find out what it is, and where it is faint there is little to gain: of a set that is so
-# all over, on both nodes, a third as much is moved for nothing as in four seconds (6.12).
+# all over, on both nodes, half as much is moved for nothing as in four seconds (6.12).
 HEAT_CLEAR_S = 0.25
 NEW_CLEAR_S = 4.0
 FAINT_CLEAR_S = 12.0
