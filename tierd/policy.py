@@ -310,8 +310,8 @@ def _asks_age(sources: _Sources, direction: Direction) -> bool:
 
     A page that nobody has looked at since it was filled still bears the mark of that, and fails
     once: a first round over a node of cold memory would be in vain, and where failures are charged
-    use up a quota for as long as it takes to move all of it. For
-    demotion by demand its region's age alone stands in.
+    use up a quota for as long as it takes to move all of it. For demotion by demand the region's
+    age alone stands in.
     """
     return direction is Direction.promote or sources.tuner.loop is not Loop.demand
 
