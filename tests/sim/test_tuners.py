@@ -13,7 +13,7 @@ from tierd.loop.tuning import Later, Tuning
 from tierd.plans.damon import PAGE_BYTES
 from tierd.sim.kernel import Failure, SimKernel
 from tierd.sim.workload import Shift
-from tierd.tuner.throttle import FADE, TARGET
+from tierd.tuner.throttle import TARGET
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 RATE = 20_000_000
@@ -164,8 +164,8 @@ def test_what_runs_already_has_an_input_that_nobody_knows() -> None:
         assert value == str(running.tuning.told[item.id].value)
 
 
-# A commit takes a tenth of a second on 6.12, and the loop is looked at every twentieth.
-LOOKS_IN_FORCE = 4
+# More than promotion's quota while it waits for room.
+IN_USE_BYTES = 100 * PAGE_BYTES
 
 
 class Killed(Exception):
@@ -184,21 +184,21 @@ def test_after_a_death_quotas_shrink_to_rest(series: str) -> None:
     for _, quota, value in (end for one in ends for end in one):
         assert quota < PAGE_BYTES or value < TARGET
     moving = [quota_then for quota_then, _, value in ends[1] if value > TARGET]
-    assert any(quota_then > 10 * PAGE_BYTES for quota_then in moving), "nobody was moving"
+    assert any(quota_then > IN_USE_BYTES for quota_then in moving), "nobody was moving"
 
 
 def shrinks_in_use() -> Callable[[SimKernel], bool]:
-    """Whether a quota in use has shrunk for some looks: its input is in force, and no longer due.
-
-    To ask for the quota itself would take a command, and the loop's inputs would be late for it.
-    """
-    fades = {0: 0, 1: 0}
+    """Whether a quota in use is seen to shrink, with no other input on its way."""
+    before = {0: 0, 1: 0}
 
     def look(kernel: SimKernel) -> bool:
-        for index in fades:
-            fading = last_input(kernel, index) == FADE.value
-            fades[index] = fades[index] + 1 if fading else 0
-        return max(fades.values()) >= LOOKS_IN_FORCE
+        now = {index: kernel.effective_bytes(index)[-1] for index in before}
+        shrinks = any(
+            IN_USE_BYTES < now[index] < before[index] and last_input(kernel, index) > TARGET
+            for index in now
+        )
+        before.update(now)
+        return shrinks
 
     return look
 
@@ -220,21 +220,16 @@ def left_behind(
     with pytest.raises(Killed):
         seen.made.run(40)
     kernel.heal()
-    then = [quota(kernel, index) for index in (0, 1)]
+    then = [kernel.effective_bytes(index)[-1] for index in (0, 1)]
     kernel.advance(90)
     return [
-        (before, quota(kernel, index), last_input(kernel, index))
+        (before, kernel.effective_bytes(index)[-1], last_input(kernel, index))
         for index, before in enumerate(then)
     ]
 
 
 def last_input(kernel: SimKernel, index: int) -> int:
     return int(kernel.read(f"{mover(kernel, index)}/goals/0/current_value"))
-
-
-def quota(kernel: SimKernel, index: int) -> int:
-    kernel.write(f"{KDAMONDS}/{index}/state", "update_schemes_effective_quotas")
-    return int(kernel.read(f"{mover(kernel, index)}/effective_bytes"))
 
 
 def mover(kernel: SimKernel, index: int) -> str:

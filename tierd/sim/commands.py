@@ -88,6 +88,11 @@ class Kdamond:
         """The pid of its thread; None when off."""
         return self._thread.pid if self._thread is not None and self._thread.alive else None
 
+    @property
+    def effective_bytes(self) -> tuple[int, ...]:
+        """Each scheme's quota as it is in force; none when off."""
+        return self._thread.effective_bytes() if self._thread is not None else ()
+
     def end(self) -> None:
         """The thread ends by itself."""
         if self._thread is not None:

@@ -209,6 +209,10 @@ class SimKernel:
         """The thread of a kdamond ends by itself, as after the exit of all its targets."""
         self._kdamonds.items[index].end()
 
+    def effective_bytes(self, index: int) -> tuple[int, ...]:
+        """The quotas in force of a kdamond's schemes, without a command that others wait for."""
+        return self._kdamonds.items[index].effective_bytes
+
     def set_node(self, nid: int, *, online: bool) -> None:
         """All memory of a node is unplugged, or plugged in again."""
         self._blocks.set_node(nid, online=online)

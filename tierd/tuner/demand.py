@@ -196,8 +196,8 @@ class _Round:
 
     def pace(self, way: Way) -> float:
         """Bytes per second that should move for the heat of a way's source."""
-        heat = self.heats[way.source]
-        wanted = heat.lasting_bytes / HEAT_CLEAR_S + _slow_bytes_per_s(heat)
+        waits = self.heats[way.source]
+        wanted = waits.lasting_bytes / HEAT_CLEAR_S + _slow_bytes_per_s(waits)
         return min(self.rate_max(way), wanted / self.sharing(way))
 
     def heat_below(self, node: int) -> float:
@@ -208,9 +208,9 @@ class _Round:
     def comes_up(self, node: int) -> float:
         """What may come up while room for it is looked for: all that lasts, and some more; of the
         rest as much as moves meanwhile."""
-        heats = [(self.heats[way.source], self.sharing(way)) for way in self.into(node)]
-        lasting = sum(heat.lasting_bytes / share for heat, share in heats)
-        slow = sum(_slow_bytes_per_s(heat) / share for heat, share in heats)
+        below = [(self.heats[way.source], self.sharing(way)) for way in self.into(node)]
+        lasting = sum(waits.lasting_bytes / share for waits, share in below)
+        slow = sum(_slow_bytes_per_s(waits) / share for waits, share in below)
         return lasting * AHEAD_PER_HEAT + slow * AHEAD_S
 
     def rest_bytes(self, node: int, all_heat_bytes: float) -> float:
@@ -236,9 +236,9 @@ class _Round:
         return self.reading.stalls > 0 or self.pressure > PRESSURE_MAX
 
 
-def _slow_bytes_per_s(heat: Heat) -> float:
+def _slow_bytes_per_s(waits: Heat) -> float:
     """How fast what may be chance or gone in a moment should move."""
-    return heat.new_bytes / NEW_CLEAR_S + heat.faint_bytes / FAINT_CLEAR_S
+    return waits.new_bytes / NEW_CLEAR_S + waits.faint_bytes / FAINT_CLEAR_S
 
 
 def decide(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Decision]:
