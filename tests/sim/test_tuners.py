@@ -8,12 +8,14 @@ import pytest
 
 from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Tuner
-from tierd.loop import daemon
+from tierd.loop import daemon, regard
 from tierd.loop.tuning import Later, Tuning
 from tierd.plans.damon import PAGE_BYTES
+from tierd.plans.opening import GROWS
 from tierd.sim.kernel import Failure, SimKernel
 from tierd.sim.workload import Shift
-from tierd.tuner.throttle import TARGET
+from tierd.tuner.demand import READY_BYTES
+from tierd.tuner.throttle import FADE, TARGET
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 RATE = 20_000_000
@@ -147,6 +149,25 @@ def test_free_memory_is_looked_at_between_rounds_where_these_take_long(
         assert after.tuning.glance_s > before
         assert after.tuning.memory.nodes == running.tuning.memory.nodes
         assert daemon.glance(outside, after) is after, "not before its time"
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+def test_quotas_grow_from_the_first_window_on_until_they_are_ready(series: str) -> None:
+    """Without a command, and also if no tick comes meanwhile."""
+    made = loop(series, "two-tier", cold("cold", 0, 440), hot("hot", 1, 94), config=DEMAND)
+    outside, kernel = made.outside(), made.kernel
+    running = daemon.begin(outside, made.config)
+    running = replace(running, tuning=Tuning())
+    running = regard.begin(running, running.applied) if running.applied else running
+    due_s = running.tuning.due_s
+    assert due_s is not None
+    kernel.advance(due_s - outside.clock.monotonic())
+    assert [last_input(kernel, index) for index in (0, 1)] == [GROWS, GROWS]
+    running = daemon.settle(outside, running)
+    for index in (0, 1):
+        assert last_input(kernel, index) == FADE.value
+        assert READY_BYTES / 4 <= kernel.effective_bytes(index)[-1] <= READY_BYTES
+    assert running.tuning.due_s is None
 
 
 def test_what_runs_already_has_an_input_that_nobody_knows() -> None:

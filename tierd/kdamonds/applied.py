@@ -20,8 +20,8 @@ class Applied:
     saved: SavedState
     how: str
     """How it came to run, in words: started, adopted, goals committed, ..."""
-    fresh: bool = False
-    """Whether its kdamonds have just begun, and quotas that grow are still at a byte."""
+    grows_s: float | None = None
+    """Since when quotas grow from a byte, where kdamonds have just begun with such."""
 
     @property
     def pids(self) -> tuple[int, ...]:

@@ -41,6 +41,7 @@ from tierd.kdamonds.steer import (
 )
 from tierd.machine.neighbours import MODULES, kdamonds, neighbours
 from tierd.plans.changes import Change, Kind, tuned, values
+from tierd.plans.opening import grows, opening
 from tierd.plans.plan import Plan
 from tierd.sysfs import Sysfs, optional
 from tierd.units import format_ids, parse_ids
@@ -127,7 +128,9 @@ def start(
         stop_all(kernel)
         kernel.sysfs.write(NR_KDAMONDS, plan.writes[0].value)
         built = True
-        running = dataclasses.replace(begun, pids=build(kernel, plan.writes), knobs=knobs)
+        pids = build(kernel, opening(plan))
+        grows_s = kernel.clock.monotonic() if grows(plan) else None
+        running = dataclasses.replace(begun, pids=pids, knobs=knobs)
         record(running)
     except TierdError as error:
         _take_back(kernel, begun, error, trusted=built)
@@ -136,7 +139,7 @@ def start(
             raise UndoFailed(gone, (NR_KDAMONDS,)) from error
         raise
     how = f"started, in place of {taken} kdamonds of somebody else" if taken else "started"
-    return Applied(plan, running, how, fresh=True)
+    return Applied(plan, running, how, grows_s)
 
 
 def adoption(kernel: Kernel, saved: SavedState, plan: Plan) -> Change:

@@ -232,11 +232,7 @@ def _start(outside: Outside, running: Running) -> Running:
         take_over=running.config.on_conflict is OnConflict.take_over,
     )
     running = _with(replace(running, retries={}, trouble=""), applied)
-    try:
-        # What has just started runs as well if the tuner cannot prepare it.
-        return regard.begin(outside, running, applied)
-    except TierdError as error:
-        return _troubled(outside, _after_failure(outside, running, error), error, WHOLE)
+    return regard.begin(running, applied)
 
 
 def _looked(outside: Outside, running: Running) -> Running:

@@ -32,12 +32,10 @@ def look(outside: Outside, running: Running, applied: Applied) -> Running:
     return _account(outside, running, applied, _sample(outside, running, applied))
 
 
-def begin(outside: Outside, running: Running, applied: Applied) -> Running:
+def begin(running: Running, applied: Applied) -> Running:
     """Before the first sample."""
-    if running.config.mode is Mode.observe:
-        return running
     known = limits_of(running, applied)
-    return replace(running, tuning=tuning.begin(outside.sysfs, outside.clock, applied, known))
+    return replace(running, tuning=tuning.begin(applied, known))
 
 
 def tune(outside: Outside, running: Running, applied: Applied) -> Running:

@@ -21,6 +21,7 @@ from tierd.kdamonds.apply import Applied
 from tierd.loop.supervise import Refresh
 from tierd.machine.sample import Sample
 from tierd.plans.damon import PAGE_BYTES, Write, scheme_dir
+from tierd.plans.opening import GROWS
 from tierd.plans.plan import Direction, Item, Loop
 from tierd.sysfs import Sysfs
 from tierd.tuner import readout, throttle
@@ -214,15 +215,25 @@ def _by_then(
     return replace(seen, ways=ways)
 
 
-def begin(sysfs: Sysfs, clock: Clock, applied: Applied, limits: Limits) -> Tuning:
-    """The memory to begin with; where kdamonds are new, their quotas begin to grow.
+def begin(applied: Applied, limits: Limits) -> Tuning:
+    """The memory to begin with. Quotas of new kdamonds grow already, until they are ready.
 
-    To ask them for a first sample takes a second on some kernels, in which that is half done.
+    To ask for a first sample takes a second on some kernels, in which half of that is done.
     """
-    if not applied.fresh or limits.loop is not Loop.demand:
+    since_s = applied.grows_s
+    if since_s is None:
         return Tuning()
     inputs = feedback.begin(dict.fromkeys((way.id for way in limits.ways), 1), limits)
-    return _write(sysfs, clock, applied, Tuning(), inputs)
+    later = {
+        item.id: Later(since_s + _growth_s(item, inputs[item.id]), inputs[item.id].then)
+        for item in applied.plan.items
+    }
+    return Tuning(told=dict.fromkeys(later, Told(since_s, 1, GROWS)), later=later)
+
+
+def _growth_s(item: Item, want: Input) -> float:
+    """After how long growth is taken back."""
+    return (want.windows - LATE_WINDOWS) * item.window_us / 1e6
 
 
 def settle(sysfs: Sysfs, clock: Clock, applied: Applied, tuning: Tuning) -> Tuning:

@@ -27,7 +27,7 @@ from tierd.tuner.demand import (
     Memory,
     Want,
 )
-from tierd.tuner.habit import CREDIT_S, USE_MIN, Habit
+from tierd.tuner.habit import CREDIT_S, USE_FIRST, USE_MIN, Habit
 from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
 
 MIB = 1 << 20
@@ -263,7 +263,7 @@ def test_quotas_that_are_not_used_up_are_larger_until_the_rate_is_reached() -> N
 
 def test_nothing_is_learned_of_a_quota_that_still_grows() -> None:
     want = after_seconds(used=0.1, grown=0.2)
-    assert want.quota_bytes * 10 == pytest.approx(want.bytes_per_s, rel=0.01)
+    assert want.quota_bytes * 10 == pytest.approx(want.bytes_per_s / USE_FIRST, rel=0.01)
 
 
 def test_a_rate_of_next_to_nothing_has_no_quota_to_learn_from() -> None:
