@@ -8,7 +8,7 @@ import pytest
 
 from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Tuner
-from tierd.loop import daemon, regard
+from tierd.loop import daemon
 from tierd.loop.tuning import Later, Tuning
 from tierd.plans.damon import PAGE_BYTES
 from tierd.plans.opening import GROWS
@@ -157,8 +157,6 @@ def test_quotas_grow_from_the_first_window_on_until_they_are_ready(series: str) 
     made = loop(series, "two-tier", cold("cold", 0, 440), hot("hot", 1, 94), config=DEMAND)
     outside, kernel = made.outside(), made.kernel
     running = daemon.begin(outside, made.config)
-    running = replace(running, tuning=Tuning())
-    running = regard.begin(running, running.applied) if running.applied else running
     due_s = running.tuning.due_s
     assert due_s is not None
     kernel.advance(due_s - outside.clock.monotonic())
