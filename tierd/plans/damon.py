@@ -2,7 +2,8 @@
 
 Rules of this file:
 1. `writes` is the one list: `tierd plan` prints it, `apply` executes it (`opening` says with which
-   inputs at first), `plan --diff` compares it. Counts (nr_*) come before what they create, and `state` comes last.
+   inputs at first), `plan --diff` compares it. Counts (nr_*) come before what they create, and
+   `state` comes last.
 2. A file that the kernel lacks is not in the list: whether it has one is in the Capabilities.
 3. A file that it has and whose default would do is in the list too: two lists can then be
    compared, and one made into the other, without asking what an absence means.
