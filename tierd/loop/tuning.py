@@ -20,7 +20,7 @@ from tierd.kdamonds import apply
 from tierd.kdamonds.apply import Applied
 from tierd.loop.supervise import Refresh
 from tierd.machine.sample import Sample
-from tierd.plans.damon import PAGE_BYTES, Write, scheme_dir
+from tierd.plans.damon import PAGE_BYTES, Write, input_path
 from tierd.plans.opening import GROWS
 from tierd.plans.plan import Direction, Item, Loop
 from tierd.sysfs import Sysfs
@@ -225,15 +225,15 @@ def begin(applied: Applied, limits: Limits) -> Tuning:
         return Tuning()
     inputs = feedback.begin(dict.fromkeys((way.id for way in limits.ways), 1), limits)
     later = {
-        item.id: Later(since_s + _growth_s(item, inputs[item.id]), inputs[item.id].then)
+        item.id: _then(inputs[item.id], since_s, _window_s(Tuning(), item))
         for item in applied.plan.items
     }
     return Tuning(told=dict.fromkeys(later, Told(since_s, 1, GROWS)), later=later)
 
 
-def _growth_s(item: Item, want: Input) -> float:
-    """After how long growth is taken back."""
-    return (want.windows - LATE_WINDOWS) * item.window_us / 1e6
+def _then(want: Input, since_s: float, window_s: float) -> Later:
+    """What follows an input that is for a counted number of windows."""
+    return Later(since_s + (want.windows - LATE_WINDOWS) * window_s, want.then)
 
 
 def settle(sysfs: Sysfs, clock: Clock, applied: Applied, tuning: Tuning) -> Tuning:
@@ -267,8 +267,7 @@ def _write(
         for item, want in wants:
             later.pop(item.id, None)
             if want.windows:
-                due_s = since_s + (want.windows - LATE_WINDOWS) * _window_s(tuning, item)
-                later[item.id] = Later(due_s, want.then)
+                later[item.id] = _then(want, since_s, _window_s(tuning, item))
     return replace(tuning, told=told, later=later)
 
 
@@ -277,8 +276,7 @@ def _in_force(told: Told | None, want: Input) -> bool:
 
 
 def _goal(item: Item, want: Input) -> Write:
-    folder = scheme_dir(item.kdamond, item.scheme)
-    return Write(f"{folder}/quotas/goals/0/current_value", str(want.value))
+    return Write(input_path(item.kdamond, item.scheme), str(want.value))
 
 
 def _window_s(tuning: Tuning, item: Item) -> float:

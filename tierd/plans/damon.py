@@ -222,6 +222,11 @@ def scheme_dir(kdamond: int, scheme: int) -> str:
     return f"{kdamond_dir(kdamond)}/contexts/0/schemes/{scheme}"
 
 
+def input_path(kdamond: int, scheme: int) -> str:
+    """Where the input of a scheme's one goal is written."""
+    return f"{scheme_dir(kdamond, scheme)}/quotas/goals/0/current_value"
+
+
 def writes(kdamonds: Iterable[Kdamond], capabilities: Capabilities) -> Writes:
     """Every write that builds these kdamonds from nothing, in order, and turns them on."""
     listed = tuple(kdamonds)

@@ -1,7 +1,7 @@
 """How quotas begin: they grow as soon as their kdamond runs, from a byte, before anybody asks."""
 
 from tierd.configuration.config import Mode
-from tierd.plans.damon import Write, Writes, scheme_dir
+from tierd.plans.damon import Write, Writes, input_path
 from tierd.plans.plan import Loop, Plan
 
 # A score of zero: a quota doubles with every window.
@@ -17,6 +17,5 @@ def opening(plan: Plan) -> Writes:
     """The plan's writes as they are built: with other inputs, which nobody has to commit then."""
     if not grows(plan):
         return plan.writes
-    schemes = (scheme_dir(item.kdamond, item.scheme) for item in plan.items)
-    inputs = {f"{folder}/quotas/goals/0/current_value" for folder in schemes}
+    inputs = {input_path(item.kdamond, item.scheme) for item in plan.items}
     return tuple(Write(one.path, str(GROWS)) if one.path in inputs else one for one in plan.writes)
