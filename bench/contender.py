@@ -22,6 +22,9 @@ DAMON_STAT = Path("/sys/module/damon_stat/parameters/enabled")
 
 DAMO = (sys.executable, "-c", "from damo.damo import main; main()")
 TIERD = (sys.executable, "-m", "tierd", "run", "--config")
+# As the unit has it, after a kill.
+STOP_POST = (sys.executable, "-m", "tierd", "restore", "--after-service")
+KILLED = {"SERVICE_RESULT": "signal"}
 
 # Emulated, Python takes seconds to start; a machine with other work to do takes several times that.
 PATIENCE_S = 60.0
@@ -40,6 +43,7 @@ class Contender:
     folder: Path
     cap: int
     daemon: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+    _stop_post: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
     _asking: threading.Event = field(default_factory=threading.Event, init=False)
 
     @property
@@ -62,13 +66,19 @@ class Contender:
                 meanwhile()
 
     def kill(self) -> None:
+        """And what systemd does then."""
         assert self.daemon is not None
         self.daemon.kill()
         self.daemon.wait()
         self.daemon = None
+        with self._log.open("ab") as log:
+            environment = {**os.environ, **KILLED}
+            self._stop_post = subprocess.Popen(STOP_POST, env=environment, stdout=log, stderr=log)
 
     def again(self) -> None:
         """Start the daemon that was killed; it finds its kdamonds."""
+        if self._stop_post is not None:
+            self._stop_post.wait(PATIENCE_S)
         self._tierd()
 
     def stop(self) -> None:

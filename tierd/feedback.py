@@ -70,7 +70,9 @@ def _demanded(
 ) -> tuple[Memory, Adjustment]:
     inputs = {
         way.id: throttle.throttle(
-            reading.ways[way.id].quota_bytes, decision.wants[way.id].quota_bytes
+            reading.ways[way.id].quota_bytes,
+            decision.wants[way.id].quota_bytes,
+            way.quota_bytes_max,
         )
         for way in limits.ways
     }
@@ -82,7 +84,11 @@ def begin(quotas: Mapping[str, int], limits: Limits) -> Mapping[str, Input]:
     """Inputs while nothing but the quotas in force is known: ready for what a reading may want."""
     if limits.loop is not Loop.demand:
         return safe(limits)
-    return {name: throttle.throttle(quota, READY_BYTES) for name, quota in quotas.items()}
+    return {
+        way.id: throttle.throttle(quotas[way.id], READY_BYTES, way.quota_bytes_max)
+        for way in limits.ways
+        if way.id in quotas
+    }
 
 
 def safe(limits: Limits) -> Mapping[str, Input]:

@@ -79,8 +79,10 @@ def started() -> Daemon:
     return daemon
 
 
-def verb(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*TIERD, *words], capture_output=True, text=True, check=False)
+def verb(*words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*TIERD, *words], capture_output=True, text=True, check=False, env={**os.environ, **environ}
+    )
 
 
 def status() -> dict[str, Any]:

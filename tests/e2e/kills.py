@@ -12,6 +12,8 @@ from typing import Any
 
 from tests.e2e import inside
 from tests.e2e.inside import ADMIN, Daemon, note
+from tierd.plans.damon import Command
+from tierd.plans.opening import GROWS
 
 SEED = 3
 KILLS = 20
@@ -81,6 +83,23 @@ def built() -> float:
     return took_s
 
 
+def while_growing() -> dict[str, Any]:
+    """Left with inputs by which quotas grow, until they are at their limits; then as the unit does.
+
+    It is for tenths of a second that tierd has such inputs there, so they are written by hand.
+    """
+    inside.started().kill()
+    for kdamond in sorted(ADMIN.glob("[0-9]*")):
+        for goal in kdamond.glob("contexts/0/schemes/[0-9]*/quotas/goals/0/current_value"):
+            inside.put(goal, str(GROWS))
+        inside.put(kdamond / "state", Command.commit_goals)
+    inside.wait_for("quotas to grow", lambda: all(limit == now for _, limit, now in quotas()))
+    grown = quotas()
+    told = inside.verb("restore", "--after-service", SERVICE_RESULT="signal")
+    inside.wait_for("their end", lambda: all(now == "1" for _, _, now in quotas()))
+    return {"grown": grown, "told": [told.returncode, told.stdout], "pids": inside.pids()}
+
+
 def main() -> int:
     inside.begin()
     chance = random.Random(SEED)
@@ -96,6 +115,8 @@ def main() -> int:
             kill["restored"] = inside.verb("restore").returncode
             kill["left"] = inside.neighbourhood()
         note(f"{kill}")
+    facts["growing"] = while_growing()
+    note(f"killed while quotas grew: {facts['growing']}")
     held = inside.started()
     facts["pids_running"] = inside.pids()
     held.kill()

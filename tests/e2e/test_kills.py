@@ -25,7 +25,10 @@ def test_a_kill_at_any_moment_leaves_nothing_unlimited_and_all_can_be_undone() -
     for kill in kills[1::2]:
         assert kill["restored"] == 0
         assert kill["left"] == facts["neighbourhood_before"]
-    assert facts["pids_running"] == facts["pids_adopted"]
+    growing = facts["growing"]
+    assert [action for action, *_ in growing["grown"]] == ["migrate_cold", "migrate_hot"]
+    assert growing["told"] == [0, "kdamonds whose quotas grow no more: 0-1\n"]
+    assert growing["pids"] == facts["pids_running"] == facts["pids_adopted"]
     assert -1 not in facts["pids_running"]
     assert facts["reason"] == "adopted as it runs"
     assert facts["diff"] == 0

@@ -275,6 +275,10 @@ def main() -> int:
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         facts["journal"] = [json.loads(line) for line in found.splitlines()]
+        facts["faded"] = run(
+            ["journalctl", "-u", "tierd", "-o", "cat", "--grep", "^kdamonds whose quotas grow"],
+            capture_output=True, text=True, check=True,
+        ).stdout.splitlines()  # fmt: skip
     finally:
         logged = run(["journalctl", "-u", "tierd", "-u", "probe", "--no-pager", "-o", "cat"],
                      capture_output=True, text=True, check=False)  # fmt: skip

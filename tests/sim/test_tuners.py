@@ -206,6 +206,25 @@ def test_after_a_death_quotas_shrink_to_rest(series: str) -> None:
     assert any(quota_then > IN_USE_BYTES for quota_then in moving), "nobody was moving"
 
 
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+@pytest.mark.parametrize("same", [True, False], ids=["frozen", "killed"])
+def test_what_grew_far_beyond_its_limit_ends_with_the_first_look(series: str, same: bool) -> None:
+    """Nobody looks for ten seconds while quotas double; then the same tierd does, or the next."""
+    made = loop(series, "two-tier", cold("cold", 0, 400), hot("hot", 1, HOT_MIB), config=DEMAND)
+    outside, kernel = made.outside(), made.kernel
+    running = daemon.begin(outside, made.config)
+    kernel.advance(10)
+    for index in (0, 1):
+        assert kernel.effective_bytes(index)[-1] == int(
+            kernel.read(f"{mover(kernel, index)}/bytes")
+        )
+    if not same:
+        running = daemon.begin(outside, made.config)
+    daemon.tick(outside, running)
+    kernel.advance(0.3)
+    assert [kernel.effective_bytes(index)[-1] for index in (0, 1)] == [1, 1]
+
+
 def shrinks_in_use() -> Callable[[SimKernel], bool]:
     """Whether a quota in use is seen to shrink, with no other input on its way."""
     before = {0: 0, 1: 0}

@@ -149,7 +149,7 @@ def _restore(restore: argparse.ArgumentParser) -> None:
     restore.add_argument(
         "--after-service",
         action="store_true",
-        help="for the unit: only after an end that systemd does not mend by a restart",
+        help="for the unit: after a kill, which a restart follows, only make quotas shrink",
     )
 
 

@@ -229,14 +229,15 @@ UNTOUCHED = "nothing to restore: nothing that tierd did stands in this kernel"
 
 
 def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """Undo what a daemon that is gone has left."""
+    """Undo what a daemon that is gone has left, or make it safe for the next one."""
     from tierd.clock import SystemClock
     from tierd.kdamonds import apply
     from tierd.kdamonds.restore import saved_in
     from tierd.loop import systemd
     from tierd.record import rundir
+    from tierd.units import format_ids
 
-    if arguments.after_service and systemd.restart_follows(os.environ):
+    if arguments.after_service and systemd.ended_well(os.environ):
         return ExitCode.ok
     folder = run_dir(arguments)
     state = saved_in(folder)
@@ -258,6 +259,10 @@ def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
             "stop it, which restores everything: `systemctl stop tierd`",
         ) from error
     try:
+        if arguments.after_service and systemd.restart_follows(os.environ):
+            faded = apply.fade(sysfs, clock, state)
+            say(f"kdamonds whose quotas grow no more: {format_ids(faded) or 'none'}")
+            return ExitCode.ok
         restored = apply.restore(sysfs, clock, state)
     finally:
         os.close(lock)

@@ -24,6 +24,7 @@ from tierd.kdamonds.build import (
     stop_all,
     turn_knobs,
 )
+from tierd.kdamonds.fade import fade
 from tierd.kdamonds.goback import go_back
 from tierd.kdamonds.kernel import NR_KDAMONDS, KdamondDied, Kernel, NotVerified, same
 from tierd.kdamonds.ownership import Standing, describe_all, standing
@@ -59,6 +60,7 @@ __all__ = [
     "adoption",
     "command",
     "drift",
+    "fade",
     "health",
     "pause",
     "replace",

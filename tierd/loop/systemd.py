@@ -36,9 +36,14 @@ def status_line(snapshot: Snapshot) -> str:
     return f"{snapshot.state}: {moved}; tuner {snapshot.tuner}"
 
 
+def ended_well(environ: Mapping[str, str]) -> bool:
+    """Whether ExecStopPost= runs after a proper end, which has done what `on_stop` says."""
+    return environ.get("SERVICE_RESULT", "") == "success"
+
+
 def restart_follows(environ: Mapping[str, str]) -> bool:
-    """Whether ExecStopPost= runs after a death that Restart= mends, or after a proper end."""
-    return environ.get("SERVICE_RESULT", "") in ("success", *KILLED)
+    """Whether it runs after a death that Restart= mends."""
+    return environ.get("SERVICE_RESULT", "") in KILLED
 
 
 def watchdog_s(environ: Mapping[str, str], pid: int) -> float | None:

@@ -52,7 +52,10 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The input that is in the kernel, None if that is not known, and the quota at a moment."""
+    """The input that is in the kernel, None if that is not known, and the quota at a moment.
+
+    Behind its limit a quota goes on growing, so the quota here may be beyond that.
+    """
 
     at_s: float
     quota_bytes: int
@@ -173,7 +176,9 @@ def _round(
         seen = _by_then(replace(seen, again_s=again_s), applied, tuning, told_s)
     tuning = replace(tuning, seen=now, reading=seen, active=True, resting=frozenset())
     if seen is None:
-        return tuning, feedback.begin(readout.quotas(applied.plan, now), limits)
+        running = readout.quotas(applied.plan, now)
+        quotas = {name: told.quota_bytes for name, told in tuning.told.items() if name in running}
+        return tuning, feedback.begin(quotas, limits)
     memory, adjustment = feedback.step(tuning.memory, seen, limits)
     return _after(tuning, memory, adjustment), adjustment.inputs
 
@@ -198,8 +203,18 @@ def _read(applied: Applied, tuning: Tuning, now: Sample, refresh: Refresh, now_s
         if item.id not in quotas or (before and item.id in tuning.resting):
             continue
         asked_s = refresh.quotas_s.get(item.kdamond, now_s)
-        told[item.id] = Told(asked_s, quotas[item.id], before.value if before else None)
+        quota = quotas[item.id]
+        if quota >= item.quota_bytes_max:
+            quota = max(quota, _behind(tuning, item, before, asked_s))
+        told[item.id] = Told(asked_s, quota, before.value if before else None)
     return replace(tuning, told=told)
+
+
+def _behind(tuning: Tuning, item: Item, before: Told | None, asked_s: float) -> int:
+    """What a quota that is seen at its limit has become: what it was told, if that is known."""
+    if before is None or before.value is None:
+        return throttle.BELIEVED_MAX_BYTES
+    return before.quota_by(asked_s, _window_s(tuning, item))
 
 
 def _by_then(
@@ -211,7 +226,7 @@ def _by_then(
         told = tuning.told.get(item.id)
         if told and item.kdamond in moments_s:
             quota = told.quota_by(moments_s[item.kdamond], _window_s(tuning, item))
-            ways[item.id] = replace(ways[item.id], quota_bytes=min(item.quota_bytes_max, quota))
+            ways[item.id] = replace(ways[item.id], quota_bytes=quota)
     return replace(seen, ways=ways)
 
 
@@ -263,7 +278,7 @@ def _write(
         for item, want in new:
             before, window_s = told.get(item.id), _window_s(tuning, item)
             quota = before.quota_by(since_s, window_s) if before else 1
-            told[item.id] = Told(since_s, min(item.quota_bytes_max, quota), want.value)
+            told[item.id] = Told(since_s, quota, want.value)
         for item, want in wants:
             later.pop(item.id, None)
             if want.windows:

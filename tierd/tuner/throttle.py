@@ -10,6 +10,8 @@ Rules of this file:
    leaves a quota that shrinks.
 2. A quota at rest is below a page: no kernel moves anything by that, and a quarter of a page is
    half as many doublings from a rate as a byte is.
+3. A quota that may be far beyond its limit, which nobody can see, begins at a byte again: to be
+   shrunk it would stay at its limit meanwhile.
 """
 
 from dataclasses import dataclass
@@ -51,17 +53,28 @@ GROW_WINDOWS_MIN = 2
 
 KEEP = Input(TARGET, TARGET)
 FADE = Input(TARGET + DECAY, TARGET + DECAY)
+RESET = Input(2 * TARGET, TARGET + DECAY, 1)
+"""Back to a byte with the next window, from wherever it is."""
+
+# The kernel keeps a quota in basis points of a byte, in 64 bits.
+BELIEVED_MAX_BYTES = (1 << 64) // 10_000
+DOUBLINGS_MAX = 64
 
 
 def grown(quota_bytes: int, value: int, windows: float) -> int:
-    """A quota after so many windows of an input."""
-    factor: float = max(0.0, 2 - value / TARGET) ** windows
-    return max(1, round(quota_bytes * factor))
+    """A quota after so many windows of an input, whatever its limit lets be seen of it."""
+    factor = max(0.0, 2 - value / TARGET)
+    if factor > 1:
+        windows = min(windows, DOUBLINGS_MAX)
+    times: float = factor**windows
+    return min(BELIEVED_MAX_BYTES, max(1, round(quota_bytes * times)))
 
 
-def throttle(quota_bytes: int, wanted_bytes: int) -> Input:
+def throttle(quota_bytes: int, wanted_bytes: int, limit_bytes: int) -> Input:
     """What takes a quota from where it is to what is wanted; less than a page is none."""
     quota_bytes = max(1, quota_bytes)
+    if quota_bytes > SHRINK_MAX * limit_bytes:
+        return RESET
     parks = wanted_bytes < PAGE_BYTES
     then = TARGET if parks else TARGET + DECAY
     ratio = (PARKED_BYTES if parks else wanted_bytes) / quota_bytes

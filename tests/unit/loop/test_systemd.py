@@ -125,8 +125,7 @@ def test_where_nobody_listens_nothing_happens(environ: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("result", "follows"),
     [
-        # A proper end has done what `on_stop` says.
-        ("success", True),
+        ("success", False),
         ("signal", True),
         ("core-dump", True),
         ("watchdog", True),
@@ -137,5 +136,7 @@ def test_where_nobody_listens_nothing_happens(environ: dict[str, str]) -> None:
         ("start-limit-hit", False),
     ],
 )
-def test_what_is_undone_after_which_end(result: str, follows: bool) -> None:
-    assert systemd.restart_follows({"SERVICE_RESULT": result}) is follows
+def test_what_follows_which_end(result: str, follows: bool) -> None:
+    environ = {"SERVICE_RESULT": result}
+    assert systemd.restart_follows(environ) is follows
+    assert systemd.ended_well(environ) is (result == "success")

@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 from tierd.plans.damon import PAGE_BYTES
 from tierd.sim import law
 from tierd.tuner.throttle import (
+    BELIEVED_MAX_BYTES,
     KEEP,
     PARKED_BYTES,
+    RESET,
+    SHRINK_MAX,
     TARGET,
     TOLERANCE,
     Input,
@@ -17,6 +20,9 @@ from tierd.tuner.throttle import (
 
 QUOTAS = st.integers(1, 1 << 34)
 SOME = st.integers(PAGE_BYTES, 1 << 34)
+
+# As large as any quota here, so that none of them is beyond it.
+LIMIT = 1 << 34
 
 # An input has four digits: what it cannot say adds up over the windows.
 ROUNDING = 0.02
@@ -32,14 +38,14 @@ def after(quota_bytes: int, given_: Input, windows: int | None = None) -> int:
 
 @given(QUOTAS, SOME)
 def test_a_quota_gets_to_where_it_is_wanted(quota_bytes: int, wanted_bytes: int) -> None:
-    found = after(quota_bytes, throttle(quota_bytes, wanted_bytes))
+    found = after(quota_bytes, throttle(quota_bytes, wanted_bytes, LIMIT))
     slack = TOLERANCE + ROUNDING
     assert found * (1 - slack) - 1 <= wanted_bytes <= found * (1 + slack) + wanted_bytes * slack + 1
 
 
 @given(QUOTAS, st.integers(0, PAGE_BYTES - 1))
 def test_what_is_not_wanted_ends_below_a_page(quota_bytes: int, wanted_bytes: int) -> None:
-    given_ = throttle(quota_bytes, wanted_bytes)
+    given_ = throttle(quota_bytes, wanted_bytes, LIMIT)
     assert after(quota_bytes, given_) < PAGE_BYTES
     # One window too many is none yet, and it rests there.
     assert after(quota_bytes, given_, given_.windows + 1) < PAGE_BYTES
@@ -48,7 +54,7 @@ def test_what_is_not_wanted_ends_below_a_page(quota_bytes: int, wanted_bytes: in
 
 @given(QUOTAS, QUOTAS)
 def test_growth_is_for_a_counted_time_and_then_it_shrinks(quota: int, wanted: int) -> None:
-    given_ = throttle(quota, wanted)
+    given_ = throttle(quota, wanted, LIMIT)
     grows = given_.value < TARGET
     assert not grows or 0 < given_.windows <= 34
     assert given_.then >= TARGET
@@ -59,18 +65,18 @@ def test_growth_is_for_a_counted_time_and_then_it_shrinks(quota: int, wanted: in
 
 
 def test_a_parked_quota_is_left_alone() -> None:
-    assert throttle(PARKED_BYTES, 0) == KEEP
-    assert throttle(PAGE_BYTES - 1, 0) == KEEP
+    assert throttle(PARKED_BYTES, 0, LIMIT) == KEEP
+    assert throttle(PAGE_BYTES - 1, 0, LIMIT) == KEEP
 
 
 def test_from_rest_to_a_rate_takes_a_doubling_per_window() -> None:
-    given_ = throttle(PARKED_BYTES, 2_000_000)
+    given_ = throttle(PARKED_BYTES, 2_000_000, LIMIT)
     assert given_.windows == 11
-    assert throttle(1, 2_000_000).windows == 21
+    assert throttle(1, 2_000_000, LIMIT).windows == 21
 
 
 def test_a_window_too_many_while_shrinking_costs_little() -> None:
-    given_ = throttle(2_000_000, 0)
+    given_ = throttle(2_000_000, 0, LIMIT)
     assert after(2_000_000, given_, given_.windows + 1) >= PARKED_BYTES / 4
 
 
@@ -82,6 +88,25 @@ def test_what_a_quota_will_be_is_what_the_kernel_makes_of_it(
     assert abs(grown(quota_bytes, value, windows) - found) <= 1 + found * ROUNDING
 
 
+@given(st.integers(1, 1 << 20), st.integers(1, BELIEVED_MAX_BYTES), st.integers(0, 1 << 20))
+def test_what_is_far_beyond_its_limit_begins_at_a_byte_again(
+    limit: int, quota: int, wanted: int
+) -> None:
+    """And what is not so far never, whatever is wanted of it."""
+    given_ = throttle(quota, wanted, limit)
+    assert (given_ == RESET) is (quota > SHRINK_MAX * limit)
+    if given_ == RESET:
+        assert after(quota, given_) == 1
+        assert given_.then > TARGET
+
+
+@given(st.integers(1, BELIEVED_MAX_BYTES), st.integers(0, 2 * TARGET), st.floats(0, 1e9))
+def test_however_long_nobody_looked_there_is_a_quota(
+    quota: int, value: int, windows: float
+) -> None:
+    assert 1 <= grown(quota, value, windows) <= BELIEVED_MAX_BYTES
+
+
 def test_half_a_window_is_half_a_doubling() -> None:
     assert abs(grown(grown(1 << 20, 0, 0.5), 0, 0.5) - (1 << 21)) <= 2
     assert grown(1 << 20, TARGET, 7.3) == 1 << 20
@@ -89,7 +114,7 @@ def test_half_a_window_is_half_a_doubling() -> None:
 
 def test_a_little_growth_is_not_left_to_a_single_window() -> None:
     """One too many or too few of it would be the square of what was wanted, or nothing."""
-    given_ = throttle(1_000_000, 1_700_000)
+    given_ = throttle(1_000_000, 1_700_000, LIMIT)
     assert given_.windows == 2
     assert 1_250_000 < after(1_000_000, given_, 1) < 1_350_000
     assert after(1_000_000, given_, 3) < 1.35 * 1_700_000
@@ -98,7 +123,7 @@ def test_a_little_growth_is_not_left_to_a_single_window() -> None:
 @given(QUOTAS, SOME)
 def test_a_window_too_many_is_at_most_twice_what_was_wanted(quota: int, wanted: int) -> None:
     """And one too few at least half."""
-    given_ = throttle(quota, wanted)
+    given_ = throttle(quota, wanted, LIMIT)
     if given_.value < TARGET:
         assert after(quota, given_, given_.windows + 1) <= 2 * (1 + ROUNDING) * wanted
         assert after(quota, given_, given_.windows - 1) >= wanted // 2 * (1 - ROUNDING) - 1
