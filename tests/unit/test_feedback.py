@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.tuner.test_demand import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, reading
+from tests.fixtures.readings import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, reading
 from tierd import feedback
 from tierd.plans.damon import Metric
 from tierd.plans.plan import Aim, Direction, Loop

@@ -11,14 +11,15 @@ from tierd.units import format_size
 
 # Over so many seconds, and more where little moves: how much came up, and how much less waits.
 # Three checks without benefit in a row end it for a while, each time twice as long. A hot set half
-# as large again as the fast node, all of it alike, is found out after half a minute (7.2): to try
-# again sooner than a minute later would be most of what it costs.
+# as large again as the fast node, all of it alike, is found out after half a minute (7.2). To try
+# again takes five seconds at the rate, both ways: two minutes later that is 8 % of it, and half as
+# much each time.
 CHECK_S = 5.0
 CHECK_S_MAX = 30.0
 STRIKES_MAX = 3
 BENEFIT_MIN = 1 / 4
 ARRIVED_MIN = 0.5
-HOLD_OFF_S_MIN = 60.0
+HOLD_OFF_S_MIN = 120.0
 HOLD_OFF_S_MAX = 600.0
 
 # Of the node: less than that moved is not worth a check, and so much heat below is not much.
