@@ -275,7 +275,7 @@ def main() -> int:
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         facts["journal"] = [json.loads(line) for line in found.splitlines()]
-        facts["faded"] = run(
+        facts["growth_ended"] = run(
             ["journalctl", "-u", "tierd", "-o", "cat", "--grep", "^kdamonds whose quotas grow"],
             capture_output=True, text=True, check=True,
         ).stdout.splitlines()  # fmt: skip

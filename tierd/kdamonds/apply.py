@@ -13,6 +13,7 @@ import dataclasses
 
 from tierd.clock import Clock
 from tierd.errors import Conflict, TierdError
+from tierd.kdamonds.aftermath import end_growth
 from tierd.kdamonds.applied import Applied, Record, Undone, failed_undo
 from tierd.kdamonds.build import (
     all_alive,
@@ -24,7 +25,6 @@ from tierd.kdamonds.build import (
     stop_all,
     turn_knobs,
 )
-from tierd.kdamonds.fade import fade
 from tierd.kdamonds.goback import go_back
 from tierd.kdamonds.kernel import NR_KDAMONDS, KdamondDied, Kernel, NotVerified, same
 from tierd.kdamonds.ownership import Standing, describe_all, standing
@@ -60,7 +60,7 @@ __all__ = [
     "adoption",
     "command",
     "drift",
-    "fade",
+    "end_growth",
     "health",
     "pause",
     "replace",

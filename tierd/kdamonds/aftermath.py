@@ -22,7 +22,7 @@ from tierd.tuner.throttle import RESET, TARGET
 _METRIC = "/target_metric"
 
 
-def fade(sysfs: Sysfs, clock: Clock, saved: SavedState) -> tuple[int, ...]:
+def end_growth(sysfs: Sysfs, clock: Clock, saved: SavedState) -> tuple[int, ...]:
     """The kdamonds whose quotas grow no more; those that are off or not ours are left."""
     kernel = Kernel.patient(sysfs, clock)
     if kernel.boot_id() != saved.boot_id:
