@@ -42,7 +42,7 @@ def ended_well(environ: Mapping[str, str]) -> bool:
 
 
 def restart_follows(environ: Mapping[str, str]) -> bool:
-    """Whether it runs after a death that Restart= mends."""
+    """Whether ExecStopPost= runs after a death that Restart= mends."""
     return environ.get("SERVICE_RESULT", "") in KILLED
 
 

@@ -7,7 +7,7 @@ committed without touching anything else of the kdamond, on every kernel, so tha
 
 Rules of this file:
 1. Growth is given for a counted number of windows and then taken back, so that a tierd that dies
-   leaves a quota that shrinks.
+   leaves, at most moments, a quota that shrinks; `aftermath` sees to the others.
 2. A quota at rest is below a page: no kernel moves anything by that, and a quarter of a page is
    half as many doublings from a rate as a byte is.
 3. A quota that may be far beyond its limit, which nobody can see, begins at a byte again: to be
