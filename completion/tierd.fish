@@ -175,7 +175,7 @@ complete -c tierd -n '_shtab_tierd_using restore' -l run-dir -x -d 'default: /ru
 complete -c tierd -n '_shtab_tierd_using restore' -l state-dir -x -d 'default: /var/lib/tierd'
 complete -c tierd -n '_shtab_tierd_using restore' -l no-color -d 'as in a pipe, or where NO_COLOR is set'
 complete -c tierd -n '_shtab_tierd_using restore' -l print -d 'show the writes, make none'
-complete -c tierd -n '_shtab_tierd_using restore' -l after-service -d 'for the unit: nothing after a proper end; after a kill only end growth of quotas'
+complete -c tierd -n '_shtab_tierd_using restore' -l after-service -d 'for the unit: nothing after a proper end; after a kill only let quotas rest'
 complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a print -d 'a file that comes with tierd'
 complete -c tierd -n '_shtab_tierd_using print' -s h -l help -d 'show this help message and exit'
 complete -c tierd -n '_shtab_tierd_using print' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'

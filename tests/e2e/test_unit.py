@@ -67,7 +67,7 @@ def test_the_unit_lives_through_all_that_systemd_does(series: str, suite: str) -
     assert facts["purged"] == []
     assert facts["left_by_purge"] == facts["neighbourhood"]
     # After two kills and the watchdog's.
-    assert facts["growth_ended"] == ["kdamonds whose quotas grow no more: 0-1"] * 3
+    assert facts["rested"] == ["kdamonds at rest until tierd is back: 0-1"] * 3
     starts = facts["journal"]
     assert len(starts) == 7
     assert {entry["MESSAGE_ID"] for entry in starts} == {journal.message_id("running")}

@@ -275,8 +275,8 @@ def main() -> int:
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         facts["journal"] = [json.loads(line) for line in found.splitlines()]
-        facts["growth_ended"] = run(
-            ["journalctl", "-u", "tierd", "-o", "cat", "--grep", "^kdamonds whose quotas grow"],
+        facts["rested"] = run(
+            ["journalctl", "-u", "tierd", "-o", "cat", "--grep", "^kdamonds at rest until"],
             capture_output=True, text=True, check=True,
         ).stdout.splitlines()  # fmt: skip
     finally:

@@ -1,4 +1,4 @@
-"""After a kill: quotas that grew begin again, and a fault on the way there is said."""
+"""After a kill: quotas begin again, and a fault on the way there is said."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tierd.kdamonds import apply
 from tierd.kdamonds.aftermath import targets
 from tierd.kdamonds.saved import SavedState
 from tierd.plans.changes import Kind
-from tierd.plans.damon import PAGE_BYTES, state_path
+from tierd.plans.damon import PAGE_BYTES, Command, state_path
 from tierd.plans.opening import GROWS
 from tierd.plans.plan import Plan
 from tierd.sim import machine
@@ -57,8 +57,8 @@ def quotas(world: World) -> list[int]:
     return [world.kernel.effective_bytes(index)[-1] for index in BOTH]
 
 
-def end_growth(world: World) -> tuple[int, ...]:
-    return apply.end_growth(world.sysfs, CLOCK, saved(world))
+def rest(world: World) -> tuple[int, ...]:
+    return apply.rest(world.sysfs, CLOCK, saved(world))
 
 
 @SERIES
@@ -68,7 +68,7 @@ def test_quotas_that_grew_begin_again(series: str) -> None:
     assert inputs(world) == [GROWS, GROWS]
     world.kernel.advance(10)
     assert min(quotas(world)) > 1000 * PAGE_BYTES
-    assert end_growth(world) == BOTH
+    assert rest(world) == BOTH
     world.kernel.advance(1)
     assert quotas(world) == [1, 1]
     world.kernel.advance(60)
@@ -76,34 +76,36 @@ def test_quotas_that_grew_begin_again(series: str) -> None:
 
 
 @SERIES
-def test_quotas_that_shrink_or_stay_are_left(series: str) -> None:
+@pytest.mark.parametrize("value", [FADE.value, TARGET, TARGET - 1])
+def test_quotas_that_shrink_or_stay_begin_again_too(series: str, value: int) -> None:
+    """In use they may be several times the rate."""
     world = killed(series)
-    steers = sorted(targets(saved(world).writes))
-    for path, value in zip(steers, (FADE.value, TARGET), strict=True):
+    world.kernel.advance(10)
+    for index, path in enumerate(sorted(targets(saved(world).writes))):
         world.kernel.write(path, str(value))
-    assert end_growth(world) == BOTH
-    assert inputs(world) == [FADE.value, TARGET]
-    world.kernel.write(steers[0], str(TARGET - 1))
-    assert end_growth(world) == BOTH
-    assert inputs(world) == [RESET.value, TARGET]
+        world.kernel.write(state_path(index), Command.commit_goals)
+    world.kernel.advance(1)
+    assert min(quotas(world)) > 1000 * PAGE_BYTES
+    assert rest(world) == BOTH
+    assert inputs(world) == [RESET.value, RESET.value]
+    world.kernel.advance(1)
+    assert quotas(world) == [1, 1]
 
 
-def test_an_input_that_was_written_and_not_committed_is_in_force_then() -> None:
+def test_what_was_written_and_not_committed_does_not_hide_what_is_in_force() -> None:
     world = killed("7.3")
+    world.kernel.advance(10)
     for path in targets(saved(world).writes):
-        world.kernel.write(path, str(TARGET))
+        world.kernel.write(path, str(RESET.value))
+    assert rest(world) == BOTH
     world.kernel.advance(1)
-    then = quotas(world)
-    assert min(then) > 1
-    end_growth(world)
-    world.kernel.advance(1)
-    assert quotas(world) == then
+    assert quotas(world) == [1, 1]
 
 
 @SERIES
 def test_the_next_tierd_takes_them_over_as_they_run(series: str) -> None:
     world = killed(series)
-    end_growth(world)
+    rest(world)
     pids = saved(world).pids
     found = apply.start(world.sysfs, CLOCK, grows(world), world.disk.record, saved=saved(world))
     assert found.pids == pids
@@ -116,7 +118,7 @@ def struck(series: str, fault: Fault) -> Iterator[tuple[World, tuple[int, ...] |
         world = killed(series)
         world.sysfs.fault, world.sysfs.at = fault, at
         try:
-            ended: tuple[int, ...] | TierdError = end_growth(world)
+            ended: tuple[int, ...] | TierdError = rest(world)
         except TierdError as error:
             ended = error
         if world.sysfs.operations < at:
@@ -145,21 +147,21 @@ def test_what_could_not_be_told_is_said_and_the_other_is_told(series: str, fault
 def test_what_is_off_or_takes_no_inputs_is_left() -> None:
     world = killed("7.3")
     world.kernel.write(state_path(0), "off")
-    assert end_growth(world) == (1,)
+    assert rest(world) == (1,)
     assert inputs(world) == [GROWS, RESET.value]
     native = killed("7.3", "kernel")
     assert targets(saved(native).writes) == {}
-    assert end_growth(native) == ()
+    assert rest(native) == ()
 
 
 def test_what_is_not_ours_is_left() -> None:
     ours, theirs = killed("7.3"), killed("7.3")
     strange = replace(saved(ours), pids=(1, 2), writes=saved(killed("7.3", "kernel")).writes)
-    assert apply.end_growth(theirs.sysfs, CLOCK, strange) == ()
+    assert apply.rest(theirs.sysfs, CLOCK, strange) == ()
     assert inputs(theirs) == [GROWS, GROWS]
 
 
 def test_what_another_boot_has_left_is_none_of_this_ones() -> None:
     world = killed("7.3")
-    assert apply.end_growth(world.sysfs, CLOCK, replace(saved(world), boot_id="other")) == ()
+    assert apply.rest(world.sysfs, CLOCK, replace(saved(world), boot_id="other")) == ()
     assert inputs(world) == [GROWS, GROWS]

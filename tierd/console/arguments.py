@@ -149,7 +149,7 @@ def _restore(restore: argparse.ArgumentParser) -> None:
     restore.add_argument(
         "--after-service",
         action="store_true",
-        help="for the unit: nothing after a proper end; after a kill only end growth of quotas",
+        help="for the unit: nothing after a proper end; after a kill only let quotas rest",
     )
 
 

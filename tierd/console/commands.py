@@ -260,8 +260,8 @@ def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
         ) from error
     try:
         if arguments.after_service and systemd.restart_follows(os.environ):
-            told = apply.end_growth(sysfs, clock, state)
-            say(f"kdamonds whose quotas grow no more: {format_ids(told) or 'none'}")
+            told = apply.rest(sysfs, clock, state)
+            say(f"kdamonds at rest until tierd is back: {format_ids(told) or 'none'}")
             return ExitCode.ok
         restored = apply.restore(sysfs, clock, state)
     finally:

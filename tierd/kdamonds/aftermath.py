@@ -1,8 +1,9 @@
-"""After a kill: no quota grows that nobody looks after, until the next tierd takes them over.
+"""After a kill: no quota is in use that nobody looks after, until the next tierd takes them over.
 
-The input that was written last goes on multiplying, and one by which a quota grew takes it to its
-limit, and behind that further on. So whoever is there first, which under systemd is ExecStopPost,
-has such a quota begin at a byte again. Those that shrink or stay are left: they are in use.
+The input that was written last goes on multiplying. One by which a quota grew takes it to its
+limit, and behind that further on; one by which it shrinks takes seven seconds to halve what may
+be several times the rate, where most tries failed before and do not now. So whoever is there
+first, which under systemd is ExecStopPost, has every quota begin at a byte again.
 """
 
 from collections.abc import Mapping
@@ -22,8 +23,8 @@ from tierd.tuner.throttle import RESET, TARGET
 _METRIC = "/target_metric"
 
 
-def end_growth(sysfs: Sysfs, clock: Clock, saved: SavedState) -> tuple[int, ...]:
-    """The kdamonds whose quotas grow no more; those that are off or not ours are left."""
+def rest(sysfs: Sysfs, clock: Clock, saved: SavedState) -> tuple[int, ...]:
+    """The kdamonds that rest now; those that are off or not ours are left."""
     kernel = Kernel.patient(sysfs, clock)
     if kernel.boot_id() != saved.boot_id:
         return ()
@@ -31,7 +32,7 @@ def end_growth(sysfs: Sysfs, clock: Clock, saved: SavedState) -> tuple[int, ...]
     told = attempts.run(partial(_all, kernel, saved, attempts)) or ()
     if attempts.failed:
         raise TierdError(
-            f"a quota may go on growing to its limit: {attempts.reasons}",
+            f"a quota may be in use that nobody looks after: {attempts.reasons}",
             "start tierd, which takes it over, or run `tierd restore`, which ends it",
         )
     return told
@@ -47,20 +48,14 @@ def _all(kernel: Kernel, saved: SavedState, attempts: Attempts) -> tuple[int, ..
 
 
 def _one(kernel: Kernel, index: int, aims: Mapping[str, int]) -> bool:
-    """Whether the kdamond takes inputs, and has those that are on file."""
+    """Whether the kdamond takes inputs, and was told."""
     status = kernel.status(index)
     # A kill amid a change of the tree leaves some of the files only.
     inputs = kernel.found(path for path in aims if kdamond_of(path) == index)
-    resets = [
-        Write(path, str(aims[path] * RESET.value // TARGET))
-        for path, value in inputs.items()
-        if int(value) < aims[path]
-    ]
     if not status.on or not inputs:
         return False
-    for write in resets:
-        kernel.put(write)
-    # Without one as well: the kill may have come between a write and its commit.
+    for path in inputs:
+        kernel.put(Write(path, str(aims[path] * RESET.value // TARGET)))
     kernel.command(index, Command.commit_goals, status.pid)
     return True
 

@@ -13,7 +13,7 @@ import dataclasses
 
 from tierd.clock import Clock
 from tierd.errors import Conflict, TierdError
-from tierd.kdamonds.aftermath import end_growth
+from tierd.kdamonds.aftermath import rest
 from tierd.kdamonds.applied import Applied, Record, Undone, failed_undo
 from tierd.kdamonds.build import (
     all_alive,
@@ -60,10 +60,10 @@ __all__ = [
     "adoption",
     "command",
     "drift",
-    "end_growth",
     "health",
     "pause",
     "replace",
+    "rest",
     "restore",
     "restore_writes",
     "resume",
