@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Every missing cell that was asked for; configurations take turns, trial by trial."""
+    """Measure each missing cell. In each trial all configurations have their turn."""
     failed = 0
     kernels = (os.uname().release,) if arguments.here else arguments.kernels
     for trial in range(1, arguments.times + 1):
@@ -48,7 +48,10 @@ def measured(
     timeline: tuple[Phase, ...],
     trial: int,
 ) -> bool:
-    """Whether the cells of this boot are there now, or make no sense."""
+    """Measure the missing cells of one boot.
+
+    True if they are there now, or if this configuration has none of them.
+    """
     known = "7.3" if arguments.here else series
     wanted = tuple(one for one in timeline if configuration.runs(chosen, known, one.name))
     if not wanted or not (
@@ -78,7 +81,7 @@ def measured(
 
 
 def line(found: figures.Figures) -> str:
-    """A cell in short, for whoever waits for it."""
+    """Return the main figures of a cell on one line, for somebody who watches the run."""
 
     def seconds(value: float | None) -> str:
         return "never" if value is None else f"after {value:.1f} s"
@@ -97,7 +100,7 @@ def line(found: figures.Figures) -> str:
 
 
 def listed(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    """A reader of lists with commas, of these names or `all`."""
+    """Return a parser for a list of these names with commas, or for `all`."""
 
     def read(text: str) -> tuple[str, ...]:
         asked = known if text == "all" else tuple(text.split(","))

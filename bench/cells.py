@@ -1,6 +1,6 @@
-"""What was measured, in files: one for each kernel, configuration, phase and trial.
+"""Keeps what was measured in files: one for each kernel, configuration, phase and trial.
 
-A run asks which cells are missing, so an interrupted matrix goes on where it was.
+A run measures only the cells that are missing, so it can go on after an interruption.
 """
 
 import json
@@ -16,14 +16,14 @@ from bench.phase import Phase
 SCHEMA = "tierd.bench/1"
 FOLDER = Path(__file__).parent.parent / "docs/benchmarks/data"
 
-# A sample is due every half second. Where none came for so long, the host had no time for the
-# guest, whatever ran in it: kernel threads wait like everything else, and nothing can be said.
+# A sample is due every half second. If none came for this long, the host had no time for the guest.
+# The guest's kernel threads waited too, so the figures mean nothing.
 GAP_S_MAX = 2.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """Which cell: `phase` is the name of one repeat, as shift-2."""
+    """Names a cell. `phase` is the name of one repeat, such as shift-2."""
 
     series: str
     configuration: str
@@ -37,7 +37,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A key, and what was seen: the document as bench.inside tells it, of one phase."""
+    """A key, and what was seen in one phase: the document that bench.inside prints."""
 
     key: Key
     seen: dict[str, Any]
@@ -46,7 +46,7 @@ class Cell:
 def missing(
     folder: Path, series: str, configuration: str, phases: tuple[Phase, ...], trial: int
 ) -> bool:
-    """Whether a timeline has a phase that has not been measured in this trial."""
+    """True if a timeline has a phase that has not been measured in this trial."""
     keys = (Key(series, configuration, name, trial) for p in phases for name in phase.trials(p))
     return not all((folder / key.path).exists() for key in keys)
 
@@ -54,7 +54,7 @@ def missing(
 def split(
     told: dict[str, Any], series: str, configuration: str, trial: int, made: dict[str, str]
 ) -> Iterator[Cell]:
-    """What one boot told, as its cells."""
+    """Split the document of one boot into its cells."""
     shared = {name: value for name, value in told.items() if name != "phases"}
     for number, (name, seen) in enumerate(told["phases"].items()):
         key = Key(series, configuration, name, trial)
@@ -63,7 +63,7 @@ def split(
 
 
 def longest_gap_s(told: dict[str, Any]) -> float:
-    """Between two samples, of all phases of one boot."""
+    """Return the longest time between two samples in all phases of one boot."""
     return max(
         (
             after - before
@@ -82,7 +82,7 @@ def save(folder: Path, cell: Cell) -> None:
 
 
 def load(folder: Path) -> tuple[Cell, ...]:
-    """All that has been measured."""
+    """Return all cells that have been measured."""
     cells = []
     for path in sorted(folder.glob("*/*/*.json")):
         name, trial, _ = path.name.rsplit(".", 2)
@@ -92,7 +92,7 @@ def load(folder: Path) -> tuple[Cell, ...]:
 
 
 def _short(value: Any) -> str:
-    """A series on a line of its own, without blanks."""
+    """Return JSON without blanks, with each series on a line of its own."""
     if isinstance(value, dict) and all(isinstance(item, list) for item in value.values()):
         columns = (f"{json.dumps(name)}: {_short(value[name])}" for name in value)
         return "{" + ",\n".join(columns) + "}"

@@ -1,6 +1,6 @@
-"""What is compared: ways to have memory placed, each as it would be set up by hand.
+"""The ways to place memory that are compared. Each is set up as an operator would do it.
 
-All of them get the same cap, except where a method has none of that kind.
+All of them get the same cap, unless a method has no cap of that kind.
 """
 
 from collections.abc import Mapping
@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from bench.phase import PHASES
+
 CAP_BYTES_PER_S = 20_000_000
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 
 
 class Kind(StrEnum):
-    """Who moves the pages."""
+    """What moves the pages."""
 
     nobody = "nobody"
     numab = "numab"
@@ -24,13 +26,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A contender, and the first kernel series that can run it."""
+    """One way to place memory, and the first kernel series that can run it."""
 
     name: str
     title: str
     kind: Kind
     since: str = "6.12"
     tuner: str = ""
+
+    @property
+    def has_kdamonds(self) -> bool:
+        """True if it uses DAMON."""
+        return self.kind in (Kind.damo, Kind.tierd)
 
 
 CONFIGURATIONS = (
@@ -51,10 +58,14 @@ CONFIGURATIONS = (
 )
 BY_NAME = {configuration.name: configuration for configuration in CONFIGURATIONS}
 
-# The oracle knows which pages are hot and can do nothing where that is no help, and only tierd
-# has a daemon to kill.
+# The phases that read a store. What its best placement would serve is computed, so they need no
+# oracle that moves pages.
+STORES = tuple(one.name for one in PHASES if one.skew is not None)
+
+# The phases that a kind does not run. The oracle knows which pages are hot, which is of no use in
+# some phases. Only tierd has a daemon that can be killed.
 _NOT_IN = {
-    Kind.oracle: {"big-uniform", "big-zipf", "scan", "burst", "restart"},
+    Kind.oracle: {"big-uniform", "big-zipf", "scan", "burst", "restart", *STORES},
     Kind.nobody: {"restart"},
     Kind.numab: {"restart"},
     Kind.damo: {"restart"},
@@ -62,19 +73,19 @@ _NOT_IN = {
 
 
 def runs(configuration: Configuration, series: str, phase: str) -> bool:
-    """Whether this kernel can run it, and the phase asks it anything."""
+    """True if this kernel can run the configuration, and the phase makes sense for it."""
     known = SERIES.index(series) >= SERIES.index(configuration.since)
     return known and phase not in _NOT_IN.get(configuration.kind, set())
 
 
 def tierd_config(configuration: Configuration, cap: int) -> str:
-    """The configuration file for `tierd run`."""
+    """Return the text of the configuration file for `tierd run`."""
     return f"tuner: {configuration.tuner}\nrate_limit: {cap // 1_000_000}MB/s\n"
 
 
 def cover_letter(cap: int, fast: int, slow: int) -> tuple[str, ...]:
-    """The arguments to damo of the cover letter of "auto-tune DAMOS for NUMA setups including
-    tiered memory" (April 2025), with this cap in place of its 200 MB.
+    """Return the arguments to damo from the cover letter of "auto-tune DAMOS for NUMA setups
+    including tiered memory" (April 2025), with this cap in place of its 200 MB.
     """
     return tuple(
         f"""start
@@ -98,8 +109,9 @@ def cover_letter(cap: int, fast: int, slow: int) -> tuple[str, ...]:
 def hmsdk(
     fast: int, slow: int, ranges: Mapping[int, tuple[tuple[int, int], ...]]
 ) -> dict[str, Any]:
-    """What gen_migpol.py of HMSDK 4.0 writes for `-g -m FAST SLOW`; it has quotas of time, and of
-    space only 50 GiB in 20 s.
+    """Return what gen_migpol.py of HMSDK 4.0 writes for `-g -m FAST SLOW`.
+
+    Its quotas limit the time. Their limit of bytes is only 50 GiB in 20 s.
     """
     nothing = {"memcg_path": None, "address_range": None, "damon_target_idx": None}
 

@@ -1,4 +1,4 @@
-"""Starts and ends a configuration on the machine that this runs on."""
+"""Starts and stops a configuration on this machine."""
 
 import json
 import os
@@ -22,21 +22,22 @@ DAMON_STAT = Path("/sys/module/damon_stat/parameters/enabled")
 
 DAMO = (sys.executable, "-c", "from damo.damo import main; main()")
 TIERD = (sys.executable, "-m", "tierd", "run", "--config")
-# As the unit has it, after a kill.
+# What the systemd unit runs after a kill.
 STOP_POST = (sys.executable, "-m", "tierd", "restore", "--after-service")
 KILLED = {"SERVICE_RESULT": "signal"}
 
-# Emulated, Python takes seconds to start; a machine with other work to do takes several times that.
-PATIENCE_S = 60.0
+# In an emulated guest Python takes seconds to start. On a busy host that takes several times as
+# long.
+PATIENCE_S = 180.0
 POLL_S = 0.1
 
-# Statistics are renewed so often. It may take a kdamond as long as its sampling interval.
+# Seconds between two updates of the statistics. One may take a kdamond its sampling interval.
 ASK_S = 2.0
 
 
 @dataclass(slots=True)
 class Contender:
-    """A configuration on this machine; `folder` is for its files."""
+    """A configuration on this machine. Its files are in `folder`."""
 
     configuration: Configuration
     place: Place
@@ -50,8 +51,12 @@ class Contender:
     def oracle(self) -> bool:
         return self.configuration.kind is Kind.oracle
 
+    @property
+    def has_kdamonds(self) -> bool:
+        return self.configuration.has_kdamonds
+
     def start(self, meanwhile: Callable[[], None]) -> None:
-        """Returns when it is in force: when its first kdamond runs, or the switch is set."""
+        """Put the configuration in force: return when a kdamond runs or the switch is set."""
         match self.configuration.kind:
             case Kind.numab:
                 DEMOTION_ENABLED.write_text("1")
@@ -66,7 +71,7 @@ class Contender:
                 meanwhile()
 
     def kill(self) -> None:
-        """And what systemd does then."""
+        """Kill the daemon, and begin what systemd does then."""
         assert self.daemon is not None
         self.daemon.kill()
         self.daemon.wait()
@@ -76,7 +81,7 @@ class Contender:
             self._stop_post = subprocess.Popen(STOP_POST, env=environment, stdout=log, stderr=log)
 
     def again(self) -> None:
-        """Start the daemon that was killed; it finds its kdamonds."""
+        """Start the daemon again after a kill. It finds its kdamonds."""
         if self._stop_post is not None:
             self._stop_post.wait(PATIENCE_S)
         self._tierd()
@@ -93,7 +98,7 @@ class Contender:
             _put(probe.KDAMONDS / "nr_kdamonds", "0")
 
     def pids(self) -> tuple[int, ...]:
-        """Of the daemon, if it has one."""
+        """Return the pid of the daemon, if there is one."""
         return () if self.daemon is None else (self.daemon.pid,)
 
     def log(self) -> str:
@@ -127,17 +132,17 @@ class Contender:
         threading.Thread(target=self._ask, daemon=True).start()
 
     def _ask(self) -> None:
-        """Have damo's kdamonds renew their statistics, as tierd does for its own."""
+        """Make damo's kdamonds update their statistics, as tierd does with its own."""
         while not self._asking.wait(ASK_S):
             for state in sorted(probe.KDAMONDS.glob("*/state")):
                 for command in ("update_schemes_stats", "update_schemes_effective_quotas"):
-                    # Busy, or about to end: then the next time.
+                    # The kdamond is busy, or about to end. The next round asks it again.
                     with suppress(OSError):
                         state.write_text(command)
 
     def _wait(self, meanwhile: Callable[[], None]) -> None:
         end_s = time.monotonic() + PATIENCE_S
-        while not probe.pids():
+        while not probe.kdamonds():
             if self.daemon is not None and self.daemon.poll() is not None:
                 raise BenchError(f"tierd ended with {self.daemon.returncode}:\n{self.log()}")
             if time.monotonic() > end_s:
@@ -147,7 +152,7 @@ class Contender:
 
 
 def quiet() -> None:
-    """Nobody else moves or watches pages, until a configuration says so."""
+    """Turn off all that moves or watches pages, until a configuration turns it on."""
     NUMA_BALANCING.write_text("0")
     DEMOTION_ENABLED.write_text("0")
     if DAMON_STAT.exists():
@@ -155,7 +160,7 @@ def quiet() -> None:
 
 
 def _put(path: Path, value: str) -> None:
-    """Write to a file of DAMON's, which may be busy for a moment."""
+    """Write to a file of DAMON. DAMON may be busy for a moment, so try again within a bound."""
     end_s = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -4,6 +4,10 @@ A daemon in a process of its own runs its real loop over real files: those of a 
 machine with four kdamonds, laid out in a directory, whose `state` files swallow commands. Every
 system call is real; what a kernel does inside of them is not in the figures.
 
+The resident set is that of `tierd run` itself (`bench.served`), where a day of history lies
+already. It depends on the Python and on its packages, so ask where tierd is to run: in a chroot of
+Debian with its own python3, python3-yaml and python3-prometheus-client, for one.
+
 `python -m bench.cost` prints a table; figures are of this machine, compare ratios.
 """
 
@@ -11,34 +15,40 @@ import argparse
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.error import URLError
+from urllib.request import urlopen
 
 from tierd.clock import Clock, SystemClock
 from tierd.configuration.config import Config
-from tierd.loop import daemon
+from tierd.kdamonds.kernel import Kernel
+from tierd.loop import daemon, service
 from tierd.loop.outside import Outside
 from tierd.loop.running import Identity
-from tierd.loop.service import FileStore
-from tierd.record.rundir import RunDir
+from tierd.loop.store import FileStore
+from tierd.record import chronicle, ring
+from tierd.record.rundir import HISTORY, RunDir
 from tierd.serving.inbox import SystemInbox
-from tierd.sysfs import PatientSysfs, RealSysfs, SysfsError
+from tierd.sysfs import RealSysfs, Sysfs, SysfsError
 
 if TYPE_CHECKING:
-    from tierd.serving.reporter import Reporter
+    from tierd.serving.metrics_output import MetricsOutput
 
 MACHINE = "two-socket"
 # The series that needs the most from tierd: it refreshes no statistics by itself.
 SERIES = "6.12"
 BOOT_ID = "laid out"
-# Until the tuner has its quotas at rest, as they are on a machine where nothing is to be moved.
+# Ticks until the tuner's quotas are at rest, as on a machine where nothing has to move.
 REST_TICKS = 40
 
 BARS = {
@@ -50,33 +60,47 @@ BARS = {
     "growth over ten minutes of scrapes (MiB)": 1.0,
 }
 
-# One a second for ten minutes; the first few fill caches.
+# The shortest tick, and how long the daemon runs with it: until `tierd why` remembers its sixty
+# rounds, and some more.
+WEIGHED_TICK_S = 0.1
+WEIGHED_S = 15.0
+# The size of a reading of two nodes.
+READING_BYTES = 400
+
+START_S_MAX = 30.0
+
+# As many scrapes as one per second in ten minutes. The first ones fill caches and do not count.
 SCRAPES = 600
 SCRAPES_FIRST = 50
 
 
 @dataclass(slots=True)
 class Swallowing(RealSysfs):
-    """Real files, except that what is written is not kept: the machine stays as it was laid out."""
+    """Real files that do not keep what is written, so that the machine stays as it was laid out."""
 
     def write(self, path: str, value: str) -> None:
         RealSysfs.write(self, "sink", f"{path}={value}")
 
 
 def lay_out(root: Path, folder: RunDir) -> None:
-    """A machine with four kdamonds of ours as files, and the saved state that adopts them."""
-    # Not in the measured process, which knows no simulation.
-    from tierd.sim import machine
-    from tierd.sim.kernel import SimClock, SimKernel
+    """Write a machine with four kdamonds of tierd as files, and the saved state to adopt them."""
+    # Imported here, so that the measured process does not load the simulation.
+    from tierd.sim import machine_model
+    from tierd.sim.sim_kernel import SimClock, SimKernel
 
-    kernel = SimKernel(SERIES, machine.load(MACHINE), block_pages=512)
+    kernel = SimKernel(SERIES, machine_model.load(MACHINE), block_pages=512)
     clock = SimClock(kernel)
     store = FileStore(folder, BOOT_ID)
-    outside = outside_of(PatientSysfs(kernel, clock), clock, store)
-    running = daemon.begin(outside, Config())
-    for _ in range(REST_TICKS):
-        running = daemon.settle(outside, daemon.tick(outside, running))
-        kernel.advance(0.3)
+    with closing(SystemInbox()) as inbox:
+        outside = outside_of(kernel, clock, store, inbox)
+        running = daemon.begin(outside, Config())
+        for _ in range(REST_TICKS):
+            running = daemon.settle(outside, daemon.tick(outside, running))
+            kernel.advance(0.3)
+    # The simulated kernel has no such file, and `tierd run` reads it.
+    boot_id = root / service.BOOT_ID
+    boot_id.parent.mkdir(parents=True)
+    boot_id.touch()
     for top in ("sys", "proc"):
         for path in (f"{top}/{below}" for below in kernel.files(top)):
             target = root / path
@@ -91,11 +115,12 @@ def lay_out(root: Path, folder: RunDir) -> None:
         stat.write_text(kernel.read(f"proc/{pid}/stat"))
 
 
-def outside_of(sysfs: PatientSysfs, clock: Clock, store: FileStore) -> Outside:
+def outside_of(
+    sysfs: Sysfs, clock: Clock, store: FileStore, inbox: SystemInbox | None = None
+) -> Outside:
     return Outside(
-        sysfs=sysfs,
-        clock=clock,
-        inbox=SystemInbox(),
+        kernel=Kernel.patient(sysfs, clock),
+        inbox=inbox or SystemInbox(),
         store=store,
         who=Identity(os.getpid(), 0.0, MACHINE),
         wall_s=time.time,
@@ -106,19 +131,19 @@ def outside_of(sysfs: PatientSysfs, clock: Clock, store: FileStore) -> Outside:
 
 
 def child(root: Path, folder: RunDir, ticks: int) -> None:
-    """The measured process: adopt, then tick without waiting; its figures as JSON."""
-    from tierd.record.tally import Tally
+    """Be the measured process: adopt, tick without waiting, and print the figures as JSON."""
+    from tierd.record.daemon_counts import DaemonCounts
     from tierd.serving import api  # noqa: F401 - what `tierd run` has loaded
-    from tierd.serving.reporter import Reporter
+    from tierd.serving.metrics_output import MetricsOutput
 
     (root / "sink").touch()
     clock = SystemClock()
-    sysfs = PatientSysfs(Swallowing(root), clock)
+    sysfs = Swallowing(root)
     store = FileStore(folder, BOOT_ID)
-    reporter = Reporter(Tally(), store.save_tally)
+    metrics_output = MetricsOutput(DaemonCounts(), store.save_tally)
     outside = replace(
         outside_of(sysfs, clock, store),
-        publish=lambda snapshot, _running: reporter.publish(snapshot),
+        publish=lambda snapshot, _running: metrics_output.publish(snapshot),
     )
     running = daemon.tick(outside, daemon.begin(outside, Config()))
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -128,14 +153,13 @@ def child(root: Path, folder: RunDir, ticks: int) -> None:
     assert running.applied is not None
     assert not running.trouble, running.trouble
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    # The child that only shows how soon one is ready is not scraped.
-    scraped_s, grown = scraped(reporter) if ticks else ([0.0], 0)
+    # A process without ticks only shows how soon tierd is ready, so it is not scraped.
+    scraped_s, grown = scraped(metrics_output) if ticks else ([0.0], 0)
     print(
         json.dumps(
             {
                 "kdamonds": len(running.applied.pids),
                 "used_s": used_s,
-                "resident": resident(),
                 "scrape_p99_s": scraped_s[int(0.99 * len(scraped_s))],
                 "grown": grown,
                 "peak": after.ru_maxrss * 1024,
@@ -144,17 +168,17 @@ def child(root: Path, folder: RunDir, ticks: int) -> None:
     )
 
 
-def resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+def resident(pid: str = "self") -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def scraped(reporter: "Reporter") -> tuple[list[float], int]:
-    """How long scrapes take, the shortest first, and what the process has grown by."""
+def scraped(metrics_output: "MetricsOutput") -> tuple[list[float], int]:
+    """Return how long each scrape took, in ascending order, and how much the process has grown."""
     from tierd.serving import webserver
 
     with webserver.listen("127.0.0.1:0") as listener:
         port = listener.getsockname()[1]
-    reporter.start(Config(metrics_address=f"127.0.0.1:{port}"))
+    metrics_output.start(Config(metrics_address=f"127.0.0.1:{port}"))
     took_s = []
     before = 0
     for number in range(SCRAPES_FIRST + SCRAPES):
@@ -167,23 +191,77 @@ def scraped(reporter: "Reporter") -> tuple[list[float], int]:
                 pass
         took_s.append(time.monotonic() - began_s)
     grown = resident() - before
-    reporter.stop()
+    metrics_output.stop()
     return sorted(took_s[SCRAPES_FIRST:]), grown
 
 
+@contextmanager
+def served(base: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Run `tierd run` on laid-out files with this configuration; yield its pid and metrics URL."""
+    from tierd.serving.webserver import listen
+
+    folder = folder_of(base)
+    lay_out(base / "root", folder)
+    with listen("127.0.0.1:0") as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    (base / "tierd.yaml").write_text(f"{text}metrics: {{address: {address}}}\n")
+    argv = [sys.executable, "-m", "bench.served", str(base)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        try:
+            url = f"http://{address}/metrics"
+            await_metrics(url)
+            yield child.pid, url
+        finally:
+            child.send_signal(signal.SIGTERM)
+            child.wait(START_S_MAX)
+
+
+def folder_of(base: Path) -> RunDir:
+    folder = RunDir(base / "run", base / "lib")
+    folder.make()
+    folder.make_state()
+    return folder
+
+
+def await_metrics(url: str) -> None:
+    end_s = time.monotonic() + START_S_MAX
+    while time.monotonic() < end_s:
+        with suppress(URLError), urlopen(url, timeout=START_S_MAX):
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"nothing answers at {url}")
+
+
+def weighed(base: Path) -> int:
+    """Return the resident set in bytes of `tierd run` after a day and a restart."""
+    folder = folder_of(base)
+    day = [ring.Record(at, b"x" * READING_BYTES) for at in range(1, chronicle.READINGS_MAX + 1)]
+    slot_bytes = chronicle.READING_SLOT_BYTES
+    ring.create(folder.state / HISTORY, chronicle.READINGS_MAX, slot_bytes, day)
+    with served(base, f"loop: {{tick: {WEIGHED_TICK_S * 1000:.0f}ms}}\n") as (pid, url):
+        end_s = time.monotonic() + WEIGHED_S
+        while time.monotonic() < end_s:
+            with urlopen(url, timeout=START_S_MAX) as response:
+                response.read()
+            time.sleep(WEIGHED_TICK_S)
+        return resident(str(pid))
+
+
 def measure(ticks: int, times: int) -> dict[str, float]:
-    """The median of several processes."""
+    """Return the median of each figure over several processes."""
     found: dict[str, list[float]] = {name: [] for name in BARS}
     with tempfile.TemporaryDirectory(prefix="tierd-cost.") as scratch:
         for _ in range(times):
             base = Path(tempfile.mkdtemp(dir=scratch))
             folder = RunDir(base / "run", base / "lib")
             folder.make()
+            folder.make_state()
             lay_out(base / "root", folder)
             argv = [sys.executable, "-m", "bench.cost", "--child", str(base), "--ticks"]
             few = run_child([*argv, "0"])
             many = run_child([*argv, str(ticks)])
-            found["resident set (MiB)"].append(many["resident"] / 2**20)
+            weight = weighed(Path(tempfile.mkdtemp(dir=scratch)))
+            found["resident set (MiB)"].append(weight / 2**20)
             found["of one core at a tick per second (%)"].append(many["used_s"] / ticks * 100)
             found["scrape, p99 (ms)"].append(many["scrape_p99_s"] * 1000)
             found["growth over ten minutes of scrapes (MiB)"].append(many["grown"] / 2**20)
@@ -199,12 +277,12 @@ def run_child(argv: list[str]) -> dict[str, float]:
 
 
 def status_s(base: Path) -> float:
-    """`tierd status` against the API of a daemon that answers from a snapshot of this machine."""
+    """Return the seconds that `tierd status` takes, asking an API with a snapshot of a machine."""
     from tierd.loop.service import Published
     from tierd.serving import api
 
     clock = SystemClock()
-    sysfs = PatientSysfs(Swallowing(base / "root"), clock)
+    sysfs = Swallowing(base / "root")
     published = Published()
     outside = replace(
         outside_of(sysfs, clock, FileStore(RunDir(base / "run", base / "lib"), BOOT_ID)),

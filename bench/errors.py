@@ -1,5 +1,5 @@
-"""What can go wrong in a benchmark, as a sentence."""
+"""The error of a benchmark."""
 
 
 class BenchError(Exception):
-    """This cell cannot be measured, and why."""
+    """A cell cannot be measured. The text says why."""

@@ -1,7 +1,7 @@
-"""The figures of one cell, made from its series. Pure.
+"""Makes the figures of one cell from its series. Pure.
 
-A page counts as promoted or demoted when the workload has seen it arrive: counters of the kernel
-and of configurations are claims. A second in which nothing happened is a second like any other.
+A page counts as promoted or demoted when the workload has seen it arrive, because the counters of
+the kernel and of configurations are only claims. A second in which nothing happened counts too.
 """
 
 import statistics
@@ -13,26 +13,40 @@ from bench.phase import ARRIVED
 
 PAGE = 4096
 
-# Of the slow tier's cost: Redis with zipfian keys was 22 % slower on CXL alone (HMSDK's cover
-# letter), and a copy takes the slow node's bandwidth, which is 10 GB/s on the machine two-tier.
+# The cost of the slow tier. Redis with zipfian keys was 22 % slower on CXL alone (HMSDK's cover
+# letter). A copy takes bandwidth of the slow node, which has 10 GB/s on the machine two-tier.
 SLOW_PENALTY = 0.22
 COPY_BYTES_PER_S = 10e9
 
-# "Arrived" leaves 5 % on their way; after so long what moves has another reason.
+# A hot set has arrived when 95 % of it are there, and the rest follows within this many seconds.
+# Later moves have another reason.
 LANDED_S = 10.0
-# Steady figures need this much of a phase to be worth anything.
+# A figure of the steady state needs at least this many seconds of a phase.
 STEADY_S_MIN = 10.0
-# Fewer pages than these are chance: compaction, or the kernel's own.
+# Fewer moved pages than this are chance: compaction, or other moves of the kernel.
 MOVED_PAGES_MIN = 256
-# How often the set of one N is touched in the phase "scan".
+# In the phase "scan" a set as large as the fast node is touched this many times.
 SCANS = 2
-# big-*: it may look around for this long.
+# Pages that a request of the workload touches (workload.c).
+REQUEST_TOUCHES = 64
+# For a store: the end and the worst drop are means over this many seconds, because a single sample
+# is partly chance.
+END_S = 10.0
+DROP_S = 10.0
+# The last seconds of a phase that reads a store. Nothing should move any more then.
+SETTLED_S = 30.0
+# A smaller gain is chance.
+GAIN_MIN = 0.02
+# In the phases big-* a tuner may explore for this long.
 LOOK_AROUND_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """None is: never, or not asked by this phase. Bytes and shares are plain numbers."""
+    """The figures of one cell.
+
+    None means: it never happened, this phase does not measure it, or it could not be read.
+    """
 
     t50_s: float | None
     t95_s: float | None
@@ -53,15 +67,36 @@ class Figures:
     stalls: int
     direct: int
     free_min_kib: int
-    kdamond_cpu: float
-    daemon_cpu: float
+    kdamond_cpu: float | None
+    daemon_cpu: float | None
     slowdown_modelled: float
     scanned_share: float | None
     fault_p99_ratio: float | None
+    touches_per_s: float
+    store: "StoreFigures | None"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFigures:
+    """The figures of a phase that reads a store, compared with the best placement."""
+
+    best: float
+    """The share of the touches that the best placement would serve."""
+    t80_s: float | None
+    """The time until the fast node serves 80 % of `best`."""
+    t90_s: float | None
+    end: float
+    """The share that is served in the last seconds, divided by `best`."""
+    moved_bytes_per_point: float | None
+    """Moved bytes for each percentage point that was gained; None if nothing was gained."""
+    worst_drop: float
+    """How much less was served than at the start, as a mean over the worst seconds."""
+    settled_bytes_per_min: float | None
+    """How much still moves in the last seconds of the phase."""
 
 
 def figures(seen: Mapping[str, Any]) -> Figures:
-    """Of one cell, as it was saved."""
+    """Return the figures of one saved cell."""
     series: Mapping[str, Sequence[float]] = seen["series"]
     times, hits, moved = series["t"], series["hit"], series["moved"]
     seconds = max(times[-1] - times[0], 1e-9)
@@ -71,7 +106,8 @@ def figures(seen: Mapping[str, Any]) -> Figures:
     t95 = reached(times, hits, ARRIVED)
     residency = mean_over(times, hits)
     total = int(moved[-1])
-    exchanged = lacking >= seen["hot_bytes"] / 2
+    best = seen.get("best")
+    exchanged = lacking >= seen["hot_bytes"] / 2 and best is None
     return Figures(
         t50_s=reached(times, hits, 0.5),
         t95_s=t95,
@@ -92,18 +128,57 @@ def figures(seen: Mapping[str, Any]) -> Figures:
         stalls=seen["stalls"],
         direct=seen["direct"],
         free_min_kib=int(min(series["free_kib"])),
-        kdamond_cpu=seen["kdamond_cpu_s"] / seconds,
-        daemon_cpu=seen["daemon_cpu_s"] / seconds,
+        kdamond_cpu=share(seen["kdamond_cpu_s"], seconds),
+        daemon_cpu=share(seen["daemon_cpu_s"], seconds),
         slowdown_modelled=slowdown(residency, total * PAGE / seconds),
         scanned_share=seen["scanned_up"] * PAGE / (SCANS * seen["fast_bytes"])
         if "scanned_up" in seen
         else None,
         fault_p99_ratio=fault_ratio(seen),
+        touches_per_s=seen["latency"]["requests"] * REQUEST_TOUCHES / seconds,
+        store=None if best is None else store_figures(best, times, hits, moved),
     )
 
 
+def store_figures(
+    best: float, times: Sequence[float], served: Sequence[float], moved: Sequence[float]
+) -> StoreFigures:
+    """Return the figures of a store, from what the fast node served and the pages that moved."""
+    end = last_mean(times, served, END_S)
+    gained = end - served[0]
+    return StoreFigures(
+        best=best,
+        t80_s=reached(times, served, 0.8 * best),
+        t90_s=reached(times, served, 0.9 * best),
+        end=end / best,
+        moved_bytes_per_point=moved[-1] * PAGE / (100 * gained) if gained >= GAIN_MIN else None,
+        worst_drop=served[0] - lowest_mean(times, served, DROP_S),
+        settled_bytes_per_min=steady(times, moved, times[-1] - SETTLED_S),
+    )
+
+
+def last_mean(times: Sequence[float], values: Sequence[float], over_s: float) -> float:
+    """Return the mean over the last `over_s` seconds."""
+    first = next(i for i, time in enumerate(times) if time >= times[-1] - over_s)
+    return mean_over(times[first:], values[first:])
+
+
+def lowest_mean(times: Sequence[float], values: Sequence[float], over_s: float) -> float:
+    """Return the lowest mean over `over_s` seconds, or the mean over all if they are fewer."""
+    ends = [i for i, time in enumerate(times) if time - times[0] >= over_s]
+    return min(
+        (last_mean(times[: end + 1], values[: end + 1], over_s) for end in ends),
+        default=mean_over(times, values),
+    )
+
+
+def share(spent_s: float | None, seconds: float) -> float | None:
+    """Return the share of one processor; None if the time spent could not be read."""
+    return None if spent_s is None else spent_s / seconds
+
+
 def reached(times: Sequence[float], values: Sequence[float], share: float) -> float | None:
-    """When a value was first as large as this, between two samples in proportion."""
+    """Return when a value first reached `share`, interpolated between samples; None if never."""
     before_t, before = times[0], values[0]
     for time, value in zip(times, values, strict=True):
         if value >= share:
@@ -114,7 +189,7 @@ def reached(times: Sequence[float], values: Sequence[float], share: float) -> fl
 
 
 def mean_over(times: Sequence[float], values: Sequence[float]) -> float:
-    """The mean over time, by trapezoids."""
+    """Return the mean over time, by the trapezoidal rule."""
     area = sum(
         (values[i] + values[i - 1]) / 2 * (times[i] - times[i - 1]) for i in range(1, len(times))
     )
@@ -123,7 +198,7 @@ def mean_over(times: Sequence[float], values: Sequence[float]) -> float:
 
 
 def steady(times: Sequence[float], moved: Sequence[float], since: float) -> float | None:
-    """Bytes a minute from then to the end; None if that is too short."""
+    """Return the bytes per minute from `since` to the end; None if that time is too short."""
     span = times[-1] - since
     if span < STEADY_S_MIN:
         return None
@@ -131,13 +206,13 @@ def steady(times: Sequence[float], moved: Sequence[float], since: float) -> floa
 
 
 def late(times: Sequence[float], moved: Sequence[float]) -> float | None:
-    """Bytes a second in what comes after a minute; None if that is too short."""
+    """Return the bytes per second after the first minute; None if that time is too short."""
     per_minute = steady(times, moved, times[0] + LOOK_AROUND_S)
     return None if per_minute is None else per_minute / 60
 
 
 def at(times: Sequence[float], values: Sequence[float], time: float) -> float:
-    """A growing value at a time between samples."""
+    """Return a growing value at a time between samples, interpolated."""
     for i in range(1, len(times)):
         if times[i] >= time:
             part = (time - times[i - 1]) / max(times[i] - times[i - 1], 1e-9)
@@ -146,8 +221,9 @@ def at(times: Sequence[float], values: Sequence[float], time: float) -> float:
 
 
 def first_second(seen: Mapping[str, Any]) -> int | None:
-    """The most bytes moved, but by reclaim, in a second from the start until five seconds later;
-    None for a phase that nothing was started in.
+    """Return the most bytes that moved in any second of the first five, without reclaim.
+
+    None for a phase in which no configuration was started.
     """
     if not seen.get("first"):
         return None
@@ -168,7 +244,7 @@ def first_second(seen: Mapping[str, Any]) -> int | None:
 
 
 def fault_ratio(seen: Mapping[str, Any]) -> float | None:
-    """The median of the bursts' 99th percentiles, over that of bursts while there was room."""
+    """Return the median of the bursts' 99th percentiles, divided by that of bursts with room."""
     if not seen.get("bursts"):
         return None
     full, roomy = (
@@ -179,32 +255,36 @@ def fault_ratio(seen: Mapping[str, Any]) -> float | None:
 
 
 def futile(seen: Mapping[str, Any], arrived_pages: float) -> float | None:
-    """The share of what is said to have moved that arrived nowhere; None where next to nothing was.
+    """Return the share of the moves that brought no page to another node; None if few moved.
 
-    What schemes say, where there are any: the kernel counts compaction as well, which moves pages
-    within a node.
+    The moves are those that schemes claim, if there are any. The kernel's own counter includes
+    compaction, which moves pages within a node.
     """
     pages: float = seen["series"]["moved"][-1]
     said = claimed_bytes(seen.get("trace", ()))
     if said is not None:
         pages = said / PAGE
         arrived_pages -= seen["series"]["reclaimed"][-1]
-    # A burst is a second program's, which comes and goes: where its pages moved to is not followed.
+    # The pages of a burst belong to a second program, which comes and goes. Nobody watches where
+    # they move.
     if pages < MOVED_PAGES_MIN or seen.get("bursts"):
         return None
     return max(0.0, 1 - arrived_pages / pages)
 
 
 def claimed_bytes(trace: Sequence[Sequence[float | None]]) -> int | None:
-    """What a scheme of each direction says that it moved in a phase; None if there was none."""
+    """Return the bytes that the schemes of both directions claim to have moved in a phase.
+
+    None if there was no scheme, or if one was made anew.
+    """
     columns = [[value for row in trace if (value := row[column]) is not None] for column in (2, 4)]
     said = [(values[0], values[-1]) for values in columns if len(values) >= 2]
-    # Where a scheme began anew, what it had moved before is not known.
+    # A scheme that was made anew counts from 0, so what it moved before is lost.
     if not said or any(last < first for first, last in said):
         return None
     return int(sum(last - first for first, last in said))
 
 
 def slowdown(residency: float, bytes_per_s: float) -> float:
-    """A model, not a measurement: nodes of a guest are equally fast."""
+    """Return a modelled slowdown. The nodes of a guest are equally fast, so none is measured."""
     return 1 + SLOW_PENALTY * (1 - residency) + bytes_per_s / COPY_BYTES_PER_S

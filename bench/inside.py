@@ -13,55 +13,62 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import configuration, contender, phase, place, probe
+from bench import configuration, contender, phase, place, probe, store
 from bench.contender import Contender
 from bench.phase import ARRIVED, HOT_SHARE, Phase, Scene
 from bench.place import Place
+from bench.spent import Spent
 from tests.contract.sets import PAGE, WorkloadSets
 from tests.vm.guard import require_guest
 from tierd.sysfs import RealSysfs
 
 SAMPLE_S = 0.5
-# What needs more than a few files is read every so many samples.
+# Samples between two readings that need more than a few files.
 SELDOM = 4
-# Of the touches to come, the share that is looked at for residency.
+# Residency is found from each 16th of the next touches.
 STRIDE = 16
 
 MIB = 1 << 20
 HUGE = 2 * MIB
 
-# As often as one processor can: NUMA balancing looks at memory by the processor time it gets.
+# In these scenes the hot memory fills the fast node, so there is no room for cold memory.
+FILLS_ITSELF = store.SCENES | {Scene.big}
+
+# 0 means as often as one processor can. NUMA balancing scans by the processor time that a program
+# uses, so a program that sleeps would be scanned less.
 HOT_HZ = 0.0
-# A rate at which one emulated processor has time left for all of it.
+# At this rate one emulated processor can touch all of the set.
 BIG_HZ = 8.0
 SCAN_BYTES_PER_S = 100_000_000
 DRIFT_PER_S = 0.01
 
-# What tierd has moved by then is amid the exchange, at any cap that fills a second.
+# tierd is killed at this time, in the middle of the exchange, and started again after AGAIN_S.
 KILL_S = 4.0
 AGAIN_S = 2.0
-# What the timeline waits for before a phase that asks how a settled state is disturbed.
+# Seconds for the machine to settle before the phases "scan" and "burst", which disturb it.
 CALM_S = 15.0
 BURST_S = 15.0
 BURST_HELD_S = 5.0
-# How often the burst is tried while the fast node still has room, to compare with.
+# Bursts that are made while the fast node still has room, to compare with.
 UNLOADED = 3
 
 
 @dataclass(slots=True)
 class Stage:
-    """A machine laid out, and everything that is measured there."""
+    """A machine with its memory laid out, and what is known about it."""
 
     place: Place
     contender: Contender
     sets: WorkloadSets
     other: WorkloadSets
-    """A second program, for what is to happen while the first goes on."""
+    """A second program, which allocates memory while the first goes on."""
     hot: str = "hot0"
+    scene: Scene = Scene.full
+    best: float | None = None
+    """For a store: the share of the touches that the best placement would serve."""
     began_s: float = 0.0
-    kdamonds: tuple[int, ...] = ()
     others: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Pages that each other program, or file that is mapped, has on a node, as last seen."""
+    """The last seen number of pages on a node, for each other program and each mapped file."""
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -73,15 +80,28 @@ class Stage:
         self.sets.ask(f"hot {name} {HOT_HZ} {words}".strip())
 
     def hit_share(self) -> float:
-        """Of the accesses to the hot set, how many reach the fast node."""
-        nodes = dict(word.split(":") for word in self.sets.ask(f"hits {self.hot} {STRIDE}").split())
-        total = sum(int(count) for count in nodes.values())
-        return int(nodes.get(str(self.place.fast), 0)) / total
+        """Return the share of the hot accesses that reach the fast node."""
+        if self.scene in store.SCENES:
+            return store.served(self.sets, self.scene, self.place.fast, self.place.fast_bytes)
+        return self.sets.served(self.hot, self.place.fast, STRIDE)
+
+    def read_store(self, now: Phase, seed: int) -> None:
+        """Begin to read the store, and compute `best`.
+
+        `best` is for as many pages on the fast node as the store had there at first.
+        """
+        known = self.facts.get("store_pages_on_fast")
+        pages = store.pages_on(self.sets, now.scene, self.place.fast) if known is None else known
+        best = store.read(self.sets, now, seed, pages, self.hot_bytes)
+        self.facts["store_pages_on_fast"] = pages
+        self.best = best
 
     def others_gone(self) -> int:
-        """Pages of other programs that left a node since this was last asked; those that changed
-        places with others meanwhile do not show, nor do those of a program that began since, nor
-        those of files that nobody maps."""
+        """Return how many pages of other programs have left a node since the last call.
+
+        It misses pages that changed places with others, pages of a program that started since
+        then, and pages of files that no program maps.
+        """
         ours = {sets.pid for sets in (self.sets, self.other) if sets.pid is not None}
         now = probe.others_pages((self.place.fast, self.place.slow), ours)
         gone = sum(max(0, count - now.get(key, count)) for key, count in self.others.items())
@@ -89,14 +109,15 @@ class Stage:
         return gone
 
     def moves(self) -> tuple[int, int]:
-        """Pages of ours that came to the fast node so far, and that left it."""
+        """Return how many of the workload's pages came to the fast node so far, and left it."""
         to, back, _ = self.sets.ask(f"moves {self.place.fast}").split()
         return int(to), int(back)
 
 
 def lay_out(stage: Stage, scene: Scene) -> None:
-    """Place all sets where the scene wants them, and begin to touch the hot one."""
+    """Place all sets where the scene wants them, and begin to touch the hot set."""
     sets, fast, slow, hot = stage.sets, stage.place.fast, stage.place.slow, stage.hot_bytes
+    stage.scene = scene
     match scene:
         case Scene.full | Scene.half:
             for number in range(4 if scene is Scene.full else 1):
@@ -114,18 +135,21 @@ def lay_out(stage: Stage, scene: Scene) -> None:
             sets.ask(f"alloc hot0 {slow} {hot} thp")
         case Scene.big:
             sets.place("hot0", fast, stage.place.fast_bytes * 3 // 2)
-    if scene is not Scene.big:
+        case _:
+            size = stage.place.fast_bytes
+            store.lay_out(sets, scene, fast, slow, size, hot)
+    if scene not in FILLS_ITSELF:
         fill = probe.free_bytes(fast)
         if scene is Scene.half:
             fill -= stage.place.fast_bytes // 2
         sets.place("cold", fast, fill // PAGE * PAGE)
     stage.facts["placed"] = {
-        name: sets.where(name) for name in ("hot0", "cold") if name != "cold" or scene != Scene.big
+        name: sets.where(name) for name in ("hot0", *(() if scene in FILLS_ITSELF else ("cold",)))
     }
 
 
 def begin(stage: Stage, first: Phase) -> None:
-    """Heat the hot set as the first phase wants it, then put the configuration in force."""
+    """Begin to touch the hot set as the first phase wants, and put the configuration in force."""
     hot = stage.hot_bytes
     match first.name:
         case "drift":
@@ -137,6 +161,8 @@ def begin(stage: Stage, first: Phase) -> None:
             stage.sets.ask(f"hot hot0 {BIG_HZ} zipf")
         case "thp":
             stage.heat("hot0", "every=8")
+        case _ if first.skew is not None:
+            stage.read_store(first, seed=1)
         case _:
             stage.heat("hot0")
     stage.sets.ask(f"track {stage.place.fast}")
@@ -164,7 +190,7 @@ def _reclaimed(before: probe.Counters, after: probe.Counters) -> int:
 
 
 def oracle(stage: Stage, now: Phase, number: int = 1) -> None:
-    """Bring what is hot now up, and as much of what is not down, both at the cap."""
+    """Move what is hot now up, and as much cold memory down, both at the cap."""
     cap, hot, place = stage.contender.cap, stage.hot_bytes, stage.place
     down = "cold" if not now.chained else f"hot{number - 1}"
     if now.name == "drift":
@@ -176,7 +202,7 @@ def oracle(stage: Stage, now: Phase, number: int = 1) -> None:
 
 
 def follow(stage: Stage, elapsed_s: float) -> None:
-    """What the oracle knows of a hot part that drifts: the next two seconds of it, now."""
+    """Have the oracle move a drifting hot part up two seconds before it is touched."""
     length = stage.hot_bytes * DRIFT_PER_S * (elapsed_s + 2)
     end = stage.hot_bytes + int(length) // PAGE * PAGE
     stage.sets.ask(f"move hot0 {stage.place.fast} {stage.contender.cap} 0 {end}")
@@ -184,21 +210,21 @@ def follow(stage: Stage, elapsed_s: float) -> None:
 
 @dataclass(slots=True)
 class Recorder:
-    """The series of one phase; pages are counted from its beginning."""
+    """The series of one phase. Pages are counted from its beginning."""
 
     stage: Stage
     base: probe.Counters = field(default_factory=probe.counters)
     moves: tuple[int, int] = (0, 0)
-    cpu_s: tuple[float, float] = (0.0, 0.0)
+    kdamonds: Spent = field(default_factory=lambda: Spent(probe.cpu_s(probe.kdamonds())))
+    daemon: Spent = field(init=False)
     began_s: float = field(default_factory=time.monotonic)
     columns: dict[str, list[Any]] = field(default_factory=dict)
     trace: list[list[Any]] = field(default_factory=list)
     others_pages: int = 0
 
     def __post_init__(self) -> None:
-        self.stage.kdamonds = probe.pids()
         self.moves = self.stage.moves()
-        self.cpu_s = self._cpu()
+        self.daemon = Spent(probe.cpu_s(self.stage.contender.pids()))
         self.stage.sets.ask(f"latency {self.stage.hot}")
 
     @property
@@ -206,7 +232,7 @@ class Recorder:
         return time.monotonic() - self.began_s
 
     def sample(self, number: int) -> float:
-        """Append one row; the share of the hot accesses that reach the fast node."""
+        """Append one row. Return the share of the hot accesses that reach the fast node."""
         stage, at_s = self.stage, self.elapsed_s
         now, (to, back), hit = probe.counters(), stage.moves(), stage.hit_share()
         row = {
@@ -222,9 +248,9 @@ class Recorder:
         for name, value in row.items():
             self.columns.setdefault(name, []).append(value)
         if number % SELDOM == 0:
-            # tierd's own memory is new, and hot: where the fast node is full it moves like any.
+            # This includes tierd's own memory. It is new and hot, and moves like any other.
             self.others_pages += stage.others_gone()
-            stage.kdamonds = probe.pids()
+            self._account()
             quotas = {quota.action: quota for quota in probe.quotas()}
             pair = [quotas.get("migrate_hot"), quotas.get("migrate_cold")]
             if any(pair):
@@ -233,7 +259,8 @@ class Recorder:
         return hit
 
     def ended(self) -> dict[str, Any]:
-        now, cpu_s = probe.counters(), self._cpu()
+        now, contender = probe.counters(), self.stage.contender
+        self._account()
         counts = self.stage.sets.ask(f"latency {self.stage.hot}").split()
         names = ("requests", "p50_ns", "p99_ns", "max_ns")
         return {
@@ -243,28 +270,37 @@ class Recorder:
             "stalls": now.stalls - self.base.stalls,
             "direct": now.direct_pages - self.base.direct_pages,
             "others_pages": self.others_pages,
-            "kdamond_cpu_s": round(max(0.0, cpu_s[0] - self.cpu_s[0]), 2),
-            "daemon_cpu_s": round(max(0.0, cpu_s[1] - self.cpu_s[1]), 2),
+            "kdamond_cpu_s": self.kdamonds.total_s(expected=contender.has_kdamonds),
+            "daemon_cpu_s": self.daemon.total_s(expected=contender.daemon is not None),
             "latency": dict(zip(names, map(int, counts), strict=True)),
         }
 
-    def _cpu(self) -> tuple[float, float]:
-        return probe.cpu_s(self.stage.kdamonds), probe.cpu_s(self.stage.contender.pids())
+    def _account(self) -> None:
+        self.kdamonds = self.kdamonds.seen(probe.cpu_s(probe.kdamonds()))
+        self.daemon = self.daemon.seen(probe.cpu_s(self.stage.contender.pids()))
+
+
+def change(stage: Stage, now: Phase, number: int) -> None:
+    """Change the workload for a phase that runs in the same boot as the phase before it."""
+    if now.skew is not None:
+        stage.read_store(now, seed=2)
+        return
+    stage.sets.ask(f"cold {stage.hot}")
+    if now.name == "shift":
+        stage.heat(f"hot{number}")
+        if stage.contender.oracle:
+            oracle(stage, now, number)
 
 
 def run_phase(stage: Stage, now: Phase, number: int) -> dict[str, Any]:
-    """One phase, once: from its change of the workload to its bound, or to calm after arrival."""
+    """Run one phase once, until its bound, or until some time after the hot set has arrived."""
     if now.chained:
-        stage.sets.ask(f"cold {stage.hot}")
-        if now.name == "shift":
-            stage.heat(f"hot{number}")
-        if stage.contender.oracle and now.name == "shift":
-            oracle(stage, now, number)
+        change(stage, now, number)
     if now.name in {"scan", "burst"}:
         time.sleep(CALM_S)
         stage.others_gone()
     recorder = Recorder(stage)
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = {} if stage.best is None else {"best": stage.best}
     if now.name == "scan":
         stage.sets.ask(f"hot scan {SCAN_BYTES_PER_S / stage.place.fast_bytes:.4f}")
         stage.hot = "hot0"
@@ -273,7 +309,8 @@ def run_phase(stage: Stage, now: Phase, number: int) -> dict[str, Any]:
     while (elapsed_s := recorder.elapsed_s) < end_s:
         arrived = recorder.sample(count) >= ARRIVED
         if arrived and now.settle_s is not None and end_s == now.bound_s:
-            # To show what it does then it has as long as this, also beyond the bound.
+            # The phase shows what happens after the arrival too, even if that takes longer than
+            # its bound.
             end_s = elapsed_s + now.settle_s
         happen(stage, now, count, extra)
         count += 1
@@ -287,7 +324,7 @@ def run_phase(stage: Stage, now: Phase, number: int) -> dict[str, Any]:
 
 
 def happen(stage: Stage, now: Phase, count: int, extra: dict[str, Any]) -> None:
-    """What a phase does besides touching, after so many samples."""
+    """Do what a phase does besides touching memory, after `count` samples."""
     at_s = count * SAMPLE_S
     match now.name:
         case "drift" if stage.contender.oracle and at_s % 1 == 0:
@@ -307,7 +344,10 @@ def happen(stage: Stage, now: Phase, count: int, extra: dict[str, Any]) -> None:
 
 
 def burst(stage: Stage) -> dict[str, Any]:
-    """Fault in a tenth of the fast node as fast as can be; what each fault took, and where."""
+    """Fault in a tenth of the fast node as fast as possible.
+
+    Return how long the faults took, and how many of the pages are on the fast node.
+    """
     stage.other.ask(f"alloc burst - {stage.place.fast_bytes // 10} timed")
     count, p50, p99, most = map(int, stage.other.ask("latency burst").split())
     fast = stage.other.where("burst").get(stage.place.fast, 0)
@@ -315,7 +355,7 @@ def burst(stage: Stage) -> dict[str, Any]:
 
 
 def run(stage: Stage, phases: tuple[Phase, ...]) -> dict[str, Any]:
-    """All phases of a timeline, by the names that their repeats are kept under."""
+    """Run all phases of a timeline. Return what was seen, by the names of their repeats."""
     contender.quiet()
     Path("/proc/sys/vm/drop_caches").write_text("3")
     lay_out(stage, phases[0].scene)

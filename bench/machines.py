@@ -1,4 +1,4 @@
-"""Runs one timeline: in a guest, or on this machine."""
+"""Runs one timeline in a guest or on this machine."""
 
 import json
 import os
@@ -6,21 +6,24 @@ import platform
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench import place
+from bench import place, program
 from bench.errors import BenchError
 from bench.phase import Phase
 from tests.contract.guests import workload
-from tests.vm import guest
+from tests.vm import built, guest, rootfs
 from tests.vm.errors import VmError
-from tierd.sim import machine
+from tests.vm.slow import Slowness
+from tierd.sim import machine_model
 from tierd.sysfs import RealSysfs
 
 MACHINE = "two-tier"
 
-# Of a boot beside its phases: laying out memory, starting, ending; twenty times what it takes.
+# Seconds of a boot beside its phases: to lay out memory, to start and to end. This is twenty times
+# what an idle host needs.
 OVERHEAD_S = 300.0
 
 
@@ -32,7 +35,9 @@ def in_guest(
     argv = ("python3", *_argv(Path("/job/workload"), configuration, phases, cap))
     files = {"workload": workload().read_bytes()}
     try:
-        verdict = guest.run(series, machine.load(MACHINE), [guest.Command(argv, most_s)], files)
+        verdict = guest.run(
+            series, machine_model.load(MACHINE), [guest.Command(argv, most_s)], files
+        )
     except VmError as error:
         raise BenchError(f"no virtual machine: {error}") from error
     result = verdict.results[0]
@@ -42,8 +47,49 @@ def in_guest(
     return {**told, "release": verdict.release}
 
 
+# DAMON misses an access if the emulator still has the translation of its address. With this option
+# the guest's kernel drops all translations at each system call.
+DROPS_TRANSLATIONS = "pti=on"
+
+# Seconds to boot, to fill and to end on a busy host. They are added to the seconds of serving.
+SERVING_OVERHEAD_S = 2400.0
+
+
+def serve(
+    series: str,
+    configuration: str,
+    name: str,
+    seconds: tuple[int, int],
+    cap: int,
+    slow: Slowness,
+) -> dict[str, Any]:
+    """Boot a guest with slow memory, and serve there without the configuration, then with it."""
+    words = ("--program", name, "--configuration", configuration, "--driver", "/job/keys")
+    lengths = ("--before", str(seconds[0]), "--after", str(seconds[1]), "--cap", str(cap))
+    command = guest.Command(
+        ("python3", "-B", "-m", "bench.serving", *words, *lengths),
+        sum(seconds) + SERVING_OVERHEAD_S,
+    )
+    two_tier = machine_model.load(MACHINE)
+    try:
+        verdict = guest.run(
+            series, two_tier, [command], {"keys": built.program("keys", ("-lm",)).read_bytes()},
+            append=DROPS_TRANSLATIONS, suite=rootfs.NEWER_SUITE, slow=slow,
+            programs=program.PACKAGES,
+        )  # fmt: skip
+    except VmError as error:
+        raise BenchError(f"no virtual machine: {error}") from error
+    result = verdict.results[0]
+    if result.status != 0:
+        raise BenchError(f"{configuration} on {series}: {result.status}\n{result.stderr[-2000:]}")
+    told: dict[str, Any] = json.loads(result.stdout)
+    nodes = [node.id for node in two_tier.nodes]
+    misses = {str(node): [mark.misses[i] for mark in verdict.marks] for i, node in enumerate(nodes)}
+    return {**told, "misses": misses, "slowness": asdict(slow), "release": verdict.release}
+
+
 def here(configuration: str, phases: tuple[Phase, ...], cap: int) -> dict[str, Any]:
-    """Run the timeline on this machine, whose kernel it changes for that long."""
+    """Run the timeline on this machine. It changes the kernel's settings for that time."""
     if os.geteuid() != 0:
         raise BenchError("--here changes how this machine's kernel places memory: run it as root")
     place.find(RealSysfs())
@@ -56,14 +102,25 @@ def here(configuration: str, phases: tuple[Phase, ...], cap: int) -> dict[str, A
 
 
 def made() -> dict[str, str]:
-    """Where and when this is, for whoever wants to compare."""
+    """Return where and when a cell was made, so that cells can be compared."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             model = line.partition(":")[2].strip()
             break
     load = f"{os.getloadavg()[1]:.1f}"
-    return {"date": time.strftime("%Y-%m-%d"), "load": load, "host": f"{os.cpu_count()} x {model}"}
+    host = f"{os.cpu_count()} x {model}"
+    return {"date": time.strftime("%Y-%m-%d"), "load": load, "host": host, **_commit()}
+
+
+def _commit() -> dict[str, str]:
+    """Return the commit of this checkout and if it was changed; nothing if there is no git."""
+    argv = ("git", "-C", str(guest.PROJECT), "describe", "--always", "--dirty", "--exclude=*")
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return {}
+    return {} if done.returncode else {"commit": done.stdout.strip()}
 
 
 def _argv(

@@ -1,4 +1,4 @@
-"""What the workload does, and for how long: each phase asks one question of a configuration.
+"""The phases: what the workload does, and for how long. Each phase tests one ability.
 
 N is the size of the fast node. The hot set is 3/16 of it, which is 96 MiB of 512.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 HOT_SHARE = 3 / 16
-# The share of the accesses to the hot set that must reach the fast node to count as arrived.
+# A hot set has arrived when this share of the accesses to it reach the fast node.
 ARRIVED = 0.95
 
 
@@ -20,11 +20,15 @@ class Scene(StrEnum):
     drift = "the fast node full of cold memory, a set with a hot part that moves on the slow node"
     huge = "the fast node full of cold memory, a set of huge pages on the slow node"
     big = "one set of 1.5 N that begins on the fast node"
+    store = "a store of 2 N, in values of 512 bytes, that begins on the fast node"
+    mixed = "a store of 1.5 N that begins on the fast node, a hot set beside it on the slow node"
+    cache = "a store of 1.5 N in a mapped file, that begins on the fast node"
+    huge_store = "a store of 2 N in huge pages, that begins on the fast node"
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """`bound_s` ends it in any case, `settle_s` after the hot set has arrived if that is sooner."""
+    """One phase. It ends after `bound_s`, or `settle_s` after the hot set has arrived."""
 
     name: str
     title: str
@@ -33,7 +37,9 @@ class Phase:
     settle_s: float | None = None
     repeats: int = 1
     chained: bool = False
-    """Whether it goes on where the phase before it has ended, in the same boot."""
+    """True if it goes on in the same boot where the phase before it has ended."""
+    skew: float | None = None
+    """For a store: how steeply the heat of its values falls by rank (zipf)."""
 
 
 PHASES = (
@@ -49,13 +55,22 @@ PHASES = (
     Phase("restart", "static, but tierd is killed amid the exchange and started again",
           Scene.full, 45, 10),
     Phase("half-empty", "the fast node has room for all", Scene.half, 45, 10),
+    Phase("scattered", "zipf 0.99, ranks shuffled over all values", Scene.store, 100,
+          skew=0.99),
+    Phase("scattered-shift", "the ranks are shuffled anew", Scene.store, 100, chained=True,
+          skew=0.99),
+    Phase("scattered-0.8", "zipf 0.8, ranks shuffled over all values", Scene.store, 100,
+          skew=0.8),
+    Phase("mixed", "half of the accesses to each of the two", Scene.mixed, 100, skew=0.99),
+    Phase("page-cache", "scattered, in the page cache", Scene.cache, 100, skew=0.99),
+    Phase("scattered-huge", "scattered, in huge pages", Scene.huge_store, 100, skew=0.99),
 )  # fmt: skip
 
 BY_NAME = {phase.name: phase for phase in PHASES}
 
 
 def timelines(names: tuple[str, ...]) -> tuple[tuple[Phase, ...], ...]:
-    """The boots that these phases need, each as the phases that run in it one after the other."""
+    """Return the boots that these phases need. A boot is the phases that run in it, in order."""
     boots: list[tuple[Phase, ...]] = []
     chain: tuple[Phase, ...] = ()
     for phase in PHASES:
@@ -69,7 +84,7 @@ def timelines(names: tuple[str, ...]) -> tuple[tuple[Phase, ...], ...]:
 
 
 def trials(phase: Phase) -> tuple[str, ...]:
-    """The names that the repeats of a phase have in what is kept: shift-1, shift-2, shift-3."""
+    """Return the names of the repeats of a phase in the cells: shift-1, shift-2, shift-3."""
     if phase.repeats == 1:
         return (phase.name,)
     return tuple(f"{phase.name}-{number}" for number in range(1, phase.repeats + 1))

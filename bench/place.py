@@ -1,4 +1,4 @@
-"""Where the benchmark takes place: one fast node, and the slow one that it demotes to."""
+"""Finds the two nodes of the benchmark: a fast one, and the slow one that it demotes to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Place:
 
 
 def find(sysfs: Sysfs) -> Place:
-    """The first node of this machine that has a slower neighbour, and that neighbour."""
+    """Return the first node of this machine that has a slower neighbour, and that neighbour."""
     try:
         topology = discovery.discover(sysfs, None)
     except TierdError as error:

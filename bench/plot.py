@@ -1,4 +1,4 @@
-"""Line plots as SVG text: a few lines over time, with axes and a legend. Pure."""
+"""Draws line plots as SVG text: a few lines over time, with axes and a legend. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from html import escape
 WIDTH, HEIGHT = 760, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 150, 34, 40
 
-# Told apart also by those who see few colours; the order is fixed, so that a name keeps its own.
+# Colours that colour-blind readers can tell apart. The order is fixed, so that a name keeps its
+# colour.
 COLOURS = ("#888888", "#e69f00", "#56b4e9", "#cc79a7", "#0072b2", "#f0c808", "#d62728", "#009e73")
 
-# More points than pixels only make files large.
+# More points than pixels would only make the files larger.
 POINTS_MAX = 300
 
 TICKS = 5
@@ -18,7 +19,7 @@ TICKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A name, its colour's number, and points by rising x; a y of None is a gap."""
+    """A name, the number of a colour, and points by rising x. A y of None is a gap."""
 
     name: str
     colour: int
@@ -27,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened: a dashed upright line with a word."""
+    """A moment at which something happened, drawn as a dashed vertical line with a word."""
 
     x: float
     name: str
@@ -41,7 +42,7 @@ def svg(
     marks: Sequence[Mark] = (),
     y_max: float | None = None,
 ) -> str:
-    """The whole picture; axes begin at zero."""
+    """Return the whole picture. Its axes begin at zero."""
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points if y is not None]
     x_top, y_top = _round_up(max(xs, default=1.0)), y_max or _round_up(max(ys, default=1.0))
@@ -85,13 +86,13 @@ def svg(
 def thinned(
     points: Sequence[tuple[float, float | None]],
 ) -> tuple[tuple[float, float | None], ...]:
-    """Every so many-th point, and the last one."""
+    """Return every n-th point and the last one, so that there are at most POINTS_MAX or so."""
     step = -(-len(points) // POINTS_MAX) or 1
     return (*points[:-1:step], *points[-1:])
 
 
 def _runs(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
-    """The stretches without gaps."""
+    """Return the runs of points without gaps."""
     runs: list[list[tuple[float, float]]] = [[]]
     for x, y in points:
         if y is None:
@@ -102,7 +103,7 @@ def _runs(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float
 
 
 def _round_up(value: float) -> float:
-    """The next number of the form 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten."""
+    """Return the next number that is 1, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of ten."""
     if value <= 0:
         return 1.0
     power = 1.0

@@ -1,4 +1,4 @@
-"""Reads what a machine says of itself while a configuration runs: counters, quotas, CPU time."""
+"""Reads a machine while a configuration runs: counters, quotas, processor time."""
 
 import os
 from collections.abc import Collection, Iterable
@@ -8,7 +8,10 @@ from pathlib import Path
 KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds")
 VMSTAT = Path("/proc/vmstat")
 
-# In the order of a Reading's first fields; names that begin so are added up.
+# The names of kdamond threads begin with this (__damon_start()).
+KDAMOND = "kdamond."
+
+# For each field of Counters the beginnings of names in /proc/vmstat, whose values are added up.
 _COUNTERS = {
     "moved_pages": ("pgmigrate_success",),
     "numab_pages": ("pgpromote_success",),
@@ -20,7 +23,7 @@ _COUNTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Of the whole machine, since it was booted."""
+    """The counters of the whole machine since its boot."""
 
     moved_pages: int
     numab_pages: int
@@ -31,7 +34,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A scheme that moves pages: what it may move in a window, and says that it has moved."""
+    """A scheme that moves pages: how much it may move in a window, and claims to have moved."""
 
     action: str
     effective_bytes: int
@@ -57,14 +60,21 @@ def free_bytes(node: int) -> int:
     return next(int(line.split()[3]) << 10 for line in lines if "MemFree:" in line)
 
 
-def pids() -> tuple[int, ...]:
-    """Of the kdamonds that run."""
-    found = (number(path / "pid") for path in sorted(KDAMONDS.glob("[0-9]*")))
-    return tuple(pid for pid in found if pid is not None and pid > 0)
+def kdamonds() -> tuple[int, ...]:
+    """Return the pids of the kdamonds that run.
+
+    They are found by their names, because DAMON's files, `pid` too, cannot be read while a command
+    is under way.
+    """
+    return tuple(
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/comm")
+        if (text(path) or "").startswith(KDAMOND)
+    )
 
 
 def quotas() -> tuple[Quota, ...]:
-    """Of all schemes that move pages, as far as their files can be read just now."""
+    """Return the schemes that move pages, without those whose files cannot be read just now."""
     found = []
     for scheme in sorted(KDAMONDS.glob("*/contexts/0/schemes/[0-9]*")):
         action = text(scheme / "action") or ""
@@ -75,33 +85,35 @@ def quotas() -> tuple[Quota, ...]:
     return tuple(found)
 
 
-def cpu_s(processes: Iterable[int]) -> float:
-    """Processor time of these processes so far; one that is gone has none."""
-    ticks = 0
+def cpu_s(processes: Iterable[int]) -> dict[int, float]:
+    """Return the processor time of each process so far, without processes that are gone."""
+    found = {}
     for pid in processes:
         stat = text(Path(f"/proc/{pid}/stat"))
         if stat:
             user, system = stat.rpartition(")")[2].split()[11:13]
-            ticks += int(user) + int(system)
-    return ticks / os.sysconf("SC_CLK_TCK")
+            found[pid] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def others_pages(nodes: Collection[int], but: Collection[int]) -> dict[tuple[str, int], int]:
-    """How many pages each process has of its own on these nodes, and each file that is mapped, by
-    pid or path and node; of all processes but some, whose maps are not read: that takes the kernel
-    as long as they are large."""
+    """Count the pages on these nodes, by node, and by pid or by the path of a mapped file.
+
+    The processes in `but` are left out: to read the maps of a large process takes the kernel long.
+    """
     found: dict[tuple[str, int], int] = {}
     for path in Path("/proc").glob("[0-9]*/numa_maps"):
         pid = path.parent.name
         maps = None if int(pid) in but else text(path)
         for key, count in parse_numa_maps(maps or "", pid, nodes).items():
-            # A file's pages are of everybody who maps it, and hardly anybody maps all of them.
+            # Each process that maps a file shows those of the file's pages that it has mapped.
+            # The largest such number is nearest to the number of all pages.
             found[key] = max(count, found.get(key, 0))
     return found
 
 
 def parse_numa_maps(maps: str, pid: str, nodes: Collection[int]) -> dict[tuple[str, int], int]:
-    """Pages by file, or by pid where a mapping has none, and node."""
+    """Count the pages of each mapping, by node, and by its file or by the pid if it has none."""
     found: dict[tuple[str, int], int] = {}
     for line in maps.splitlines():
         # The address, the policy, and `name` or `name=value`.
@@ -119,7 +131,7 @@ def number(path: Path) -> int | None:
 
 
 def text(path: Path) -> str | None:
-    """A file's text; None where it cannot be read now: gone, or DAMON is busy."""
+    """Return the text of a file; None if it is gone, or if DAMON is busy."""
     try:
         return path.read_text().strip()
     except OSError:

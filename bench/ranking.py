@@ -1,6 +1,6 @@
-"""Medians over trials, and what the bars say of them. Pure.
+"""Takes medians over trials, and compares them with the bars. Pure.
 
-"Never" is later than any time: a median of trials of which most never arrived is never.
+"Never" is later than any time: if most trials never arrived, their median is "never".
 """
 
 import math
@@ -10,19 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.cells import Cell
-from bench.configuration import SERIES
-from bench.figures import Figures, figures
+from bench.configuration import SERIES, STORES
+from bench.figures import Figures, StoreFigures, figures
 
 MIB = 1 << 20
 SHIFTS = ("shift-1", "shift-2", "shift-3")
 TIERD = ("kernel", "emulated", "demand")
+
+# The least share of what the best placement of as many pages would serve.
+STORE_END_MIN = 0.95
 
 Groups = Mapping[tuple[str, str, str], tuple[Figures, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What bytes are measured against."""
+    """The sizes that bytes are compared with."""
 
     cap: int
     fast_bytes: int
@@ -30,7 +33,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One bar on one kernel: what was found, of how many trials, and whether it is met."""
+    """One bar on one kernel: what was found, in how many trials, and if the bar is met."""
 
     series: str
     found: str
@@ -40,14 +43,17 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What is promised, and what each kernel that was measured says to it."""
+    """A promise, and a verdict for each kernel that was measured."""
 
     name: str
     verdicts: tuple[Verdict, ...]
 
 
 def grouped(cells: Iterable[Cell]) -> Groups:
-    """The figures of all trials, by kernel, configuration and phase (each shift on its own)."""
+    """Return the figures of all trials, by kernel, configuration and phase.
+
+    Each repeat of a phase is a phase of its own here (shift-1, shift-2).
+    """
     found: dict[tuple[str, str, str], list[Figures]] = defaultdict(list)
     for cell in cells:
         key = cell.key
@@ -56,18 +62,23 @@ def grouped(cells: Iterable[Cell]) -> Groups:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """None, which is never, is larger than all."""
-    found = statistics.median_high(math.inf if value is None else value for value in values)
+    """Return the median, where None means never and is larger than all values."""
+    found = statistics.median_high(_never(value) for value in values)
     return None if math.isinf(found) else found
 
 
 def worst(values: Iterable[float | None]) -> float | None:
-    most = max(math.inf if value is None else value for value in values)
+    most = max(_never(value) for value in values)
     return None if math.isinf(most) else most
 
 
+def _never(value: float | None) -> float:
+    """Return the value, or infinity for None, which means never."""
+    return math.inf if value is None else value
+
+
 def bars(groups: Groups, scale: Scale) -> tuple[Bar, ...]:
-    """Every bar of the project that a virtual machine can judge."""
+    """Return every bar of the project that a virtual machine can judge."""
     return tuple(
         Bar(name, tuple(verdict for series in SERIES for verdict in judge(groups, series, scale)))
         for name, judge in _BARS
@@ -78,7 +89,7 @@ Judge = Callable[[Groups, str, Scale], Iterator[Verdict]]
 
 
 def _times(name: str, most: float) -> Judge:
-    """Of demand over the oracle, to 95 %."""
+    """Compare the times to 95 %: `demand` may take at most `most` times as long as the oracle."""
 
     def judge(groups: Groups, series: str, _scale: Scale) -> Iterator[Verdict]:
         own, ideal = groups.get((series, "demand", name)), groups.get((series, "oracle", name))
@@ -124,7 +135,10 @@ def _value(
     of: Sequence[str] = ("demand",),
     absent: bool = False,
 ) -> Judge:
-    """A figure's median; of several phases or configurations the worst. `absent`: None is bad."""
+    """Judge the median of a figure; with several phases or configurations, the worst of them.
+
+    With `absent` a value of None counts as never; else it is left out.
+    """
 
     def judge(groups: Groups, series: str, scale: Scale) -> Iterator[Verdict]:
         found: list[tuple[float, str, int]] = []
@@ -137,7 +151,7 @@ def _value(
                 if values:
                     middle = median(values)
                     label = name if len(of) == 1 else f"{configuration}, {name}"
-                    found.append((math.inf if middle is None else middle, label, len(values)))
+                    found.append((_never(middle), label, len(values)))
         if found:
             largest, label, trials_count = max(found)
             told = "never" if math.isinf(largest) else shown.format(largest)
@@ -170,6 +184,61 @@ def _half_empty(groups: Groups, series: str, _scale: Scale) -> Iterator[Verdict]
         mine, best = median(f.t95_s for f in own), min(known)
         told = f"{seconds(mine)} against {best:.1f} s"
         yield Verdict(series, told, len(own), mine is not None and mine <= 1.1 * best)
+
+
+Compare = Callable[[StoreFigures, StoreFigures], tuple[str, bool]]
+
+
+def _store(compare: Compare) -> Judge:
+    """Compare `demand` with NUMA balancing in each phase that reads a store, by the medians.
+
+    A figure of None counts as larger than all values.
+    """
+
+    def judge(groups: Groups, series: str, _scale: Scale) -> Iterator[Verdict]:
+        for name in STORES:
+            own = _median_store(groups.get((series, "demand", name), ()))
+            other = _median_store(groups.get((series, "numab2", name), ()))
+            if own is not None and other is not None:
+                told, met = compare(own, other)
+                trials = len(groups[series, "demand", name])
+                yield Verdict(f"{series} {name}", told, trials, met)
+
+    return judge
+
+
+def _median_store(trials: Sequence[Figures]) -> StoreFigures | None:
+    known = [found.store for found in trials if found.store is not None]
+    if not known:
+        return None
+    return StoreFigures(
+        best=statistics.median(one.best for one in known),
+        t80_s=median(one.t80_s for one in known),
+        t90_s=median(one.t90_s for one in known),
+        end=statistics.median(one.end for one in known),
+        moved_bytes_per_point=median(one.moved_bytes_per_point for one in known),
+        worst_drop=statistics.median(one.worst_drop for one in known),
+        settled_bytes_per_min=median(one.settled_bytes_per_min for one in known),
+    )
+
+
+def _no_later(own: StoreFigures, other: StoreFigures) -> tuple[str, bool]:
+    pairs = ((own.t80_s, other.t80_s), (own.t90_s, other.t90_s))
+    told = "; ".join(f"{seconds(mine)} against {seconds(its)}" for mine, its in pairs)
+    return told, all(_never(mine) <= _never(its) for mine, its in pairs)
+
+
+def _as_much_at_the_end(own: StoreFigures, other: StoreFigures) -> tuple[str, bool]:
+    told = f"{own.end:.1%} of the best, against {other.end:.1%}"
+    return told, own.end >= max(other.end, STORE_END_MIN)
+
+
+def _moves_per_point(own: StoreFigures, other: StoreFigures) -> tuple[str, bool]:
+    mine, its = own.moved_bytes_per_point, other.moved_bytes_per_point
+    told = " against ".join(
+        "nothing gained" if one is None else f"{one / MIB:.1f} MiB" for one in (mine, its)
+    )
+    return told, mine is not None and mine <= _never(its) / 2
 
 
 def seconds(value: float | None) -> str:
@@ -250,4 +319,32 @@ _BARS: tuple[tuple[str, Judge], ...] = (
         _value(_ANY, lambda f, _: f.futile, 0.05, "{:.1%}"),
     ),
     ("half-empty: at most 1.1 x the best of the kernel's own", _half_empty),
+    ("stores: 80 % and 90 % of the best no later than NUMA balancing", _store(_no_later)),
+    (
+        "stores, at the end: at least NUMA balancing's share, and 95 % of the best",
+        _store(_as_much_at_the_end),
+    ),
+    (
+        "stores: per point gained at most half of what NUMA balancing moves",
+        _store(_moves_per_point),
+    ),
+    (
+        "stores: never more than 1 point below the start, over ten seconds",
+        _value(
+            STORES, lambda f, _: None if f.store is None else f.store.worst_drop, 0.01, "{:.1%}"
+        ),
+    ),
+    (
+        "stores, settled: at most 1 % of the fast node a minute",
+        _value(
+            STORES,
+            lambda f, s: (
+                None
+                if f.store is None or f.store.settled_bytes_per_min is None
+                else f.store.settled_bytes_per_min / s.fast_bytes
+            ),
+            0.01,
+            "{:.1%}",
+        ),
+    ),
 )

@@ -1,11 +1,11 @@
-"""The page of the benchmark: tables, bars and plots of all cells. Pure but for `write`."""
+"""Makes the page of the benchmark: tables, bars and plots of all cells. Only `write` does IO."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from bench import phase, plot, ranking
 from bench.cells import FOLDER, Cell
-from bench.configuration import CONFIGURATIONS, SERIES
+from bench.configuration import BY_NAME, CONFIGURATIONS, SERIES
 from bench.figures import PAGE, Figures
 from bench.plot import Line, Mark
 from bench.ranking import MIB, Groups, Scale, median, seconds, worst
@@ -15,36 +15,54 @@ COLOUR = {one.name: number for number, one in enumerate(CONFIGURATIONS)}
 
 INTRODUCTION = """# Benchmarks
 
-How soon does hot memory get to the fast node, what is moved for it, and what does it cost? Each way
-of placing memory runs the same phases in a virtual machine with two tiers; a program that knows its
-own pages says where they are. How it is done, and how to do it elsewhere, is in
-[bench/README.md](../../bench/README.md). This page is made from the files in `data/` by `python -m
-bench report`; each of them is one trial, with its series. Bars that are missed, and why, are in
-[missed.md](missed.md).
+How soon does hot memory get to the fast node, how much is moved for it, and what does it cost?
+Each *configuration* (a way of placing memory) runs the same *phases* in a virtual machine with two
+tiers. The workload knows its own pages and says where they are.
+[bench/README.md](../../bench/README.md) says how it is done, and how to do it elsewhere.
+`python -m bench report` makes this page from the files in `data/`. Each file is one trial, with
+all that was recorded over time. [missed.md](missed.md) says which bars are missed, and why. Words
+are in the [glossary](../glossary.md); N is the size of the fast node.
 
-**What can be read from it**: which configuration brings the hot set up, how long it takes, how many
-bytes it moves, stalls, processor time. **What cannot**: speed gained. All nodes of a virtual
-machine are equally fast, so "slowdown" is a model (1 + 0.22 x the share of accesses that reach the
-slow node + bytes moved a second / 10 GB/s), and is called so.
+**What you can read from it**: which configuration brings the hot set up, how long it takes, how
+many bytes it moves, stalls, processor time. **What you cannot**: a gain in speed. All nodes of a
+virtual machine are equally fast. So "slowdown" is a model (1 + 0.22 x the share of accesses that
+reach the slow node + bytes moved a second / 10 GB/s), and it is called so.
 
-The host had other work to do while some of this was measured, though hardly any beside `demand` and
-the oracle, and an emulated guest feels it in times and latencies, though hardly in pages. Each cell
-says how busy it was. Compare within a kernel, and see n, the number of trials behind a median.
+The host had other work to do during some of the trials, though hardly any beside `demand` and the
+oracle. An emulated guest notices that in times and latencies, and hardly in pages. Each cell says
+how busy the host was. Compare within a kernel, and look at n, the number of trials behind a median.
 """
 
 COLUMNS = """\
 - *50 %*, *95 %*: seconds until that share of the hot accesses reaches the fast node: the median,
-  and the worst in brackets. "never" is never within the phase's bound. Time begins when the first
-  kdamond runs (or the switch is set).
+  with the worst trial in brackets. "never" means not within the time of the phase. Time begins when
+  the first kdamond runs (or the switch is set).
 - *per hot byte*: bytes that came to the fast node, per byte of the hot set that was not there.
-  *excess*: all bytes that came and left, over twice those.
-- *moved*: what the kernel counts as migrated. *futile*: the share of what schemes say that they
-  moved (where there are none, of *moved*) of which no page of the workload, nor of any other
-  program, is seen to have changed its node.
-- *steady*: moved per minute from 10 s after the hot set has arrived.
-- *p99*: of requests of the workload that touch 64 pages each. *stalls*: allocation stalls and
-  demotions in the allocating task. *kdamonds*, *daemon*: of one processor, emulated.
+  *excess*: all bytes that came and left, over twice the bytes that had to come.
+- *moved*: what the kernel counts as migrated. *futile*: what schemes say that they moved (without
+  schemes: *moved*) although no page of the workload or of another program changed its node, as a
+  share.
+- *steady*: moved per minute, from 10 s after the hot set has arrived.
+- *p99*: of requests of the workload that touch 64 pages each. *stalls*: allocation stalls, and
+  demotions by the task that allocates. *kdamonds*, *daemon*: of one emulated processor, in the
+  trials where it could be read: {read}.
 """
+
+STORE_COLUMNS = """\
+Figures of stores are against the best placement of as many pages as the store has on the fast node
+at the start:
+
+- *80 %*, *90 %*: seconds until the fast node serves so much of what the best placement would serve.
+- *at the end*: what it serves in the last ten seconds, over the best. *worst*: how much less than
+  at the start it serves, on average over the worst ten seconds.
+- *per point*: bytes moved per point of the share that was gained. *settled*: moved per minute in
+  the last thirty seconds.
+- *touches*: what the program got done in a second. Compare it within one host and day only.
+"""
+
+STORE_HEADS = ("kernel", "configuration", "n", "best", "80 %", "90 %", "at the end", "moved MiB",
+               "per point, MiB", "worst", "settled MiB/min", "p99 us", "touches/s", "kdamonds",
+               "daemon")  # fmt: skip
 
 HEADS = ("kernel", "configuration", "n", "50 %", "95 %", "at the end", "per hot byte", "excess",
          "moved MiB", "futile", "steady MiB/min", "p99 us", "stalls", "kdamonds", "daemon",
@@ -52,7 +70,7 @@ HEADS = ("kernel", "configuration", "n", "50 %", "95 %", "at the end", "per hot 
 
 
 def write(cells: Sequence[Cell], folder: Path = FOLDER.parent) -> None:
-    """README.md and the plots that it shows; plots that nothing shows any more are removed."""
+    """Write README.md and the plots that it shows. Remove the plots that were there before."""
     plots = dict(pictures(cells))
     for old in folder.glob("*.svg"):
         old.unlink()
@@ -62,7 +80,7 @@ def write(cells: Sequence[Cell], folder: Path = FOLDER.parent) -> None:
 
 
 def page(cells: Sequence[Cell], plots: Iterable[str]) -> str:
-    """The whole text."""
+    """Return the text of README.md."""
     groups = ranking.grouped(cells)
     shown = tuple(plots)
     parts = [
@@ -70,17 +88,27 @@ def page(cells: Sequence[Cell], plots: Iterable[str]) -> str:
         *_made(cells),
         *bar_lines(groups, _scale(cells)),
         "## Figures\n",
-        COLUMNS,
+        COLUMNS.format(read=_read(cells)),
+        *([STORE_COLUMNS] if any(cell.seen.get("best") for cell in cells) else []),
     ]
     for one in phase.PHASES:
-        rows = phase_rows(groups, one)
+        stored = one.skew is not None
+        rows = phase_rows(groups, one, _store_row if stored else _row)
         if not rows:
             continue
         parts.append(f"### {one.name}: {one.title}\n")
-        parts += [f"{one.scene.value.capitalize()}.\n", *_table([HEADS, *rows])]
+        heads = STORE_HEADS if stored else HEADS
+        parts += [f"{one.scene.value.capitalize()}.\n", *_table([heads, *rows])]
         parts += [f"![{name}]({name})" for name in shown if name.split("-on-")[0] == one.name]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _read(cells: Sequence[Cell]) -> str:
+    """Return a phrase: in how many cells with kdamonds their processor time is known."""
+    by_damon = [cell for cell in cells if BY_NAME[cell.key.configuration].has_kdamonds]
+    known = sum(cell.seen["kdamond_cpu_s"] is not None for cell in by_damon)
+    return f"that of kdamonds in {known} of {len(by_damon)} cells"
 
 
 def _scale(cells: Sequence[Cell]) -> Scale:
@@ -89,7 +117,7 @@ def _scale(cells: Sequence[Cell]) -> Scale:
 
 
 def _made(cells: Sequence[Cell]) -> list[str]:
-    """What made it: machines, kernels, days, the cap."""
+    """Return the lines about how the cells were made: machines, kernels, days, the cap."""
     scale = _scale(cells)
     releases = sorted({cell.seen["release"] for cell in cells})
     hosts = sorted({cell.seen["made"]["host"] for cell in cells})
@@ -106,7 +134,7 @@ def _made(cells: Sequence[Cell]) -> list[str]:
 
 
 def bar_lines(groups: Groups, scale: Scale) -> list[str]:
-    """The bars as a table; n is how many trials the median is of."""
+    """Return the bars as a table. In it, n is the number of trials behind the median."""
     rows: list[tuple[str, ...]] = [("bar", "kernel", "found", "n", "")]
     for bar in ranking.bars(groups, scale):
         if not bar.verdicts:
@@ -116,13 +144,17 @@ def bar_lines(groups: Groups, scale: Scale) -> list[str]:
             rows.append((bar.name, verdict.series, verdict.found, str(verdict.trials), met))
     return [
         "## Bars\n",
-        "With the median of n trials of `demand`, if nothing else is said.\n",
+        "A bar is a result that tierd should reach. Found is the median of n trials of `demand`, "
+        "if nothing else is said.\n",
         *_table(rows),
     ]
 
 
-def phase_rows(groups: Groups, one: phase.Phase) -> list[tuple[str, ...]]:
-    """A row for each kernel and configuration; the repeats of a phase are trials of it."""
+Row = Callable[[str, str, Sequence[Figures]], tuple[str, ...]]
+
+
+def phase_rows(groups: Groups, one: phase.Phase, row: Row) -> list[tuple[str, ...]]:
+    """Return a row for each kernel and configuration. Repeats of a phase count as trials."""
     rows = []
     for series in [*SERIES, *sorted({key[0] for key in groups} - set(SERIES))]:
         for contender in CONFIGURATIONS:
@@ -132,48 +164,79 @@ def phase_rows(groups: Groups, one: phase.Phase) -> list[tuple[str, ...]]:
                 for found in groups.get((series, contender.name, name), ())
             ]
             if trials:
-                rows.append(_row(series, contender.name, trials))
+                rows.append(row(series, contender.name, trials))
     return rows
 
 
-def _row(series: str, name: str, trials: Sequence[Figures]) -> tuple[str, ...]:
-    def shown(values: Iterable[float | None], pattern: str) -> str:
-        known = [value for value in values if value is not None]
-        middle = median(known) if known else None
-        return "-" if middle is None else pattern.format(middle)
+def _shown(values: Iterable[float | None], pattern: str) -> str:
+    """Return the median of the values that are known, as text."""
+    known = [value for value in values if value is not None]
+    middle = median(known) if known else None
+    return "-" if middle is None else pattern.format(middle)
 
-    def time(values: Sequence[float | None]) -> str:
-        middle, most = median(values), worst(values)
-        if len(values) == 1 or middle == most:
-            return seconds(middle)
-        return f"{seconds(middle)} ({seconds(most)})"
+
+def _time(values: Sequence[float | None]) -> str:
+    """Return the median, with the worst value in brackets."""
+    middle, most = median(values), worst(values)
+    if len(values) == 1 or middle == most:
+        return seconds(middle)
+    return f"{seconds(middle)} ({seconds(most)})"
+
+
+def _store_row(series: str, name: str, trials: Sequence[Figures]) -> tuple[str, ...]:
+    stores = [found.store for found in trials if found.store is not None]
+
+    def in_mib(values: Iterable[float | None]) -> str:
+        return _shown((None if one is None else one / MIB for one in values), "{:.1f}")
 
     return (
         series,
         f"`{name}`",
         str(len(trials)),
-        time([f.t50_s for f in trials]),
-        time([f.t95_s for f in trials]),
-        shown((f.residency_end for f in trials), "{:.1%}"),
-        shown((f.promoted_per_hot_byte for f in trials), "{:.2f}"),
-        shown((f.excess for f in trials), "{:.2f}"),
-        shown((f.moved_bytes / MIB for f in trials), "{:.0f}"),
-        shown((f.futile for f in trials), "{:.1%}"),
-        shown(
+        _shown((one.best for one in stores), "{:.1%}"),
+        _time([one.t80_s for one in stores]),
+        _time([one.t90_s for one in stores]),
+        _shown((one.end for one in stores), "{:.1%}"),
+        _shown((found.moved_bytes / MIB for found in trials), "{:.0f}"),
+        in_mib(one.moved_bytes_per_point for one in stores),
+        _shown((one.worst_drop for one in stores), "{:.1%}"),
+        in_mib(one.settled_bytes_per_min for one in stores),
+        _shown((found.p99_us for found in trials), "{:.0f}"),
+        _shown((found.touches_per_s for found in trials), "{:,.0f}"),
+        _shown((found.kdamond_cpu for found in trials), "{:.1%}"),
+        _shown((found.daemon_cpu for found in trials), "{:.1%}"),
+    )
+
+
+def _row(series: str, name: str, trials: Sequence[Figures]) -> tuple[str, ...]:
+    return (
+        series,
+        f"`{name}`",
+        str(len(trials)),
+        _time([f.t50_s for f in trials]),
+        _time([f.t95_s for f in trials]),
+        _shown((f.residency_end for f in trials), "{:.1%}"),
+        _shown((f.promoted_per_hot_byte for f in trials), "{:.2f}"),
+        _shown((f.excess for f in trials), "{:.2f}"),
+        _shown((f.moved_bytes / MIB for f in trials), "{:.0f}"),
+        _shown((f.futile for f in trials), "{:.1%}"),
+        _shown(
             (None if f.steady_bytes_per_min is None else f.steady_bytes_per_min / MIB
              for f in trials), "{:.1f}"
         ),
-        shown((f.p99_us for f in trials), "{:.0f}"),
-        shown((f.stalls + f.direct for f in trials), "{:.0f}"),
-        shown((f.kdamond_cpu for f in trials), "{:.1%}"),
-        shown((f.daemon_cpu for f in trials), "{:.1%}"),
-        shown((f.slowdown_modelled for f in trials), "{:.3f}"),
+        _shown((f.p99_us for f in trials), "{:.0f}"),
+        _shown((f.stalls + f.direct for f in trials), "{:.0f}"),
+        _shown((f.kdamond_cpu for f in trials), "{:.1%}"),
+        _shown((f.daemon_cpu for f in trials), "{:.1%}"),
+        _shown((f.slowdown_modelled for f in trials), "{:.3f}"),
     )  # fmt: skip
 
 
 def pictures(cells: Sequence[Cell]) -> list[tuple[str, str]]:
-    """Of each kernel: the timeline of static, shifts and idle in four plots; of each other phase
-    the hot set's residency. One trial is drawn, the first.
+    """Return the plots of each kernel, with their names. Only the first trial is drawn.
+
+    Four plots show the timeline of static, shifts and idle. Each other phase has one plot, of the
+    residency of the hot set.
     """
     drawn = {(c.key.series, c.key.configuration, c.key.phase): c for c in reversed(cells)}
     for cell in cells:
@@ -220,7 +283,7 @@ def _timeline(series: str, chains: dict[str, list[Cell]]) -> list[tuple[str, str
 def _plot(
     kind: str, title: str, unit: str, chains: dict[str, list[Cell]], y_max: float | None
 ) -> str:
-    """Each configuration's cells one after the other; each phase as wide as its longest."""
+    """Plot the cells of each configuration side by side. A phase is as wide as its longest cell."""
     spans: dict[str, float] = {}
     for chain in chains.values():
         for cell in chain:

@@ -12,50 +12,31 @@ scrape can be sooner than that.
 import argparse
 import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from bench import cost
-from tierd.clock import SystemClock
-from tierd.loop import service
-from tierd.record.rundir import RunDir
-from tierd.serving.webserver import listen
-from tierd.sysfs import RealSysfs
 
 FIRST = 300
 INTERVAL_S = 1.0
 NAP_S = 0.010
 TIMEOUT_S = 10.0
-START_S_MAX = 30.0
 
-# The promises: flat within this, and 99 of 100 sooner than that.
+# The promises: tierd grows by no more than this, and 99 of 100 scrapes are as fast as this.
 GROWTH_BYTES_MAX = 1 << 20
 P99_S_MAX = 0.020
 
 _RESIDENT = re.compile(rb"^process_resident_memory_bytes (\S+)$", re.MULTILINE)
 
 
-@dataclass(slots=True)
-class Kept(RealSysfs):
-    """Laid-out files that keep what is written, but for commands: no kernel is there to obey."""
-
-    def write(self, path: str, value: str) -> None:
-        if not path.endswith("/state"):
-            (self.root / path).write_text(value)
-
-
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """How long one took, what resident set it told, and how late the machine was just before."""
+    """How long a scrape took, the resident set in it, and how late a wakeup was just before it."""
 
     took_s: float
     resident_bytes: int
@@ -63,7 +44,7 @@ class Scrape:
 
 
 def scrape(url: str) -> Scrape | None:
-    """One of them; None from somebody who is no tierd."""
+    """Scrape once. Return None if it is not tierd that answers."""
     slept_s = time.monotonic()
     time.sleep(NAP_S)
     began_s = time.monotonic()
@@ -86,7 +67,7 @@ def scraped(url: str, scrapes: int) -> Iterator[Scrape]:
 
 
 def summary(seen: list[Scrape]) -> tuple[str, bool]:
-    """The figures, and whether the promises were kept."""
+    """Return the figures as text, and True if the promises were kept."""
     took = sorted(one.took_s for one in seen)
     late = sorted(one.late_s for one in seen)
     growth = seen[-1].resident_bytes - seen[0].resident_bytes
@@ -110,62 +91,17 @@ def told(seconds: list[float]) -> str:
     return ", ".join(f"{figure * 1000:.1f}" for figure in figures) + " ms"
 
 
-@contextmanager
-def started() -> Iterator[str]:
-    """A tierd at work on laid-out files; where it tells its numbers."""
-    with tempfile.TemporaryDirectory(prefix="tierd-soak.") as scratch:
-        base = Path(scratch)
-        folder = RunDir(base / "run", base / "lib")
-        folder.make()
-        cost.lay_out(base / "root", folder)
-        with listen("127.0.0.1:0") as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
-        (base / "tierd.yaml").write_text(f"metrics: {{address: {address}}}\n")
-        child = subprocess.Popen([sys.executable, "-m", "bench.soak", "--serve", str(base)])
-        try:
-            url = f"http://{address}/metrics"
-            _await(url)
-            yield url
-        finally:
-            child.send_signal(signal.SIGTERM)
-            child.wait(START_S_MAX)
-
-
-def _await(url: str) -> None:
-    end_s = time.monotonic() + START_S_MAX
-    while time.monotonic() < end_s:
-        try:
-            if scrape(url) is not None:
-                return
-        except URLError:
-            time.sleep(0.1)
-    raise SystemExit(f"nothing answers at {url}")
-
-
-def serve(base: Path) -> int:
-    """The daemon that is scraped, until a signal."""
-    root = base / "root"
-    stage = service.Stage(
-        "laid-out files", Kept(root), SystemClock(), cost.BOOT_ID, lambda inbox: inbox
-    )  # fmt: skip
-    options = service.Options(
-        root=root, folder=RunDir(base / "run", base / "lib"), config=base / "tierd.yaml",
-        config_required=True, drop_ins=None, observe=False, for_s=None, live=False,
-    )  # fmt: skip
-    return service.run(options, stage, lambda _line: None)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--url", help="of one that runs already")
     parser.add_argument("--scrapes", type=int, default=600, help="after those that are left out")
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.serve is not None:
-        return serve(arguments.serve)
     if arguments.url is not None:
         return _tell(arguments.url, arguments.scrapes)
-    with started() as url:
+    with (
+        tempfile.TemporaryDirectory(prefix="tierd-soak.") as scratch,
+        cost.served(Path(scratch), "") as (_pid, url),
+    ):
         return _tell(url, arguments.scrapes)
 
 

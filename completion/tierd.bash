@@ -9,10 +9,10 @@ _shtab_tierd_subparsers=(run observe plan tiers check doctor status events histo
 
 _shtab_tierd_run_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --demo --observe --for)
 _shtab_tierd_observe_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --for)
-_shtab_tierd_plan_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --writes --json --diff --format --observe)
-_shtab_tierd_tiers_option_strings=(-h --help --root --run-dir --state-dir --no-color --json --config)
-_shtab_tierd_check_option_strings=(-h --help --root --run-dir --state-dir --no-color)
-_shtab_tierd_doctor_option_strings=(-h --help --root --run-dir --state-dir --no-color --json --bundle --config)
+_shtab_tierd_plan_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --writes --json --diff --format --observe)
+_shtab_tierd_tiers_option_strings=(-h --help --root --run-dir --state-dir --no-color --json --config --simulate)
+_shtab_tierd_check_option_strings=(-h --help --root --run-dir --state-dir --no-color --machine)
+_shtab_tierd_doctor_option_strings=(-h --help --root --run-dir --state-dir --no-color --json --bundle --config --simulate)
 _shtab_tierd_status_option_strings=(-h --help --root --run-dir --state-dir --no-color --json)
 _shtab_tierd_events_option_strings=(-h --help --root --run-dir --state-dir --no-color --follow --json --since)
 _shtab_tierd_history_option_strings=(-h --help --root --run-dir --state-dir --no-color --json --svg --since)
@@ -25,10 +25,11 @@ _shtab_tierd_restore_option_strings=(-h --help --root --run-dir --state-dir --no
 _shtab_tierd_print_option_strings=(-h --help --root --run-dir --state-dir --no-color)
 _shtab_tierd_option_strings=(-h --help --version)
 
-
+_shtab_tierd_why_pos_0_COMPGEN=_tierd_nodes
 
 _shtab_tierd_plan___format_choices=(damo)
-_shtab_tierd_print_pos_0_choices=(alerts completion completion-fish completion-zsh config dashboard recording-rules schema schema-doctor schema-events schema-history schema-plan schema-status schema-tiers scrape-config unit)
+_shtab_tierd_print_pos_0_choices=(alerts completion completion-bash completion-fish completion-zsh config dashboard preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-plan schema-status schema-tiers scrape-config unit)
+_shtab_tierd_print_pos_1_choices=(aggressive bash cgroup-classes doctor events fish gentle history observe plan status three-tier tiers zsh)
 _shtab_tierd_pos_0_choices=(run observe plan tiers check doctor status events history top why reload pause resume restore print)
 
 _shtab_tierd_run__h_nargs=0
@@ -44,6 +45,7 @@ _shtab_tierd_observe___simulate_nargs='?'
 _shtab_tierd_plan__h_nargs=0
 _shtab_tierd_plan___help_nargs=0
 _shtab_tierd_plan___no_color_nargs=0
+_shtab_tierd_plan___simulate_nargs='?'
 _shtab_tierd_plan___writes_nargs=0
 _shtab_tierd_plan___json_nargs=0
 _shtab_tierd_plan___diff_nargs=0
@@ -52,6 +54,7 @@ _shtab_tierd_tiers__h_nargs=0
 _shtab_tierd_tiers___help_nargs=0
 _shtab_tierd_tiers___no_color_nargs=0
 _shtab_tierd_tiers___json_nargs=0
+_shtab_tierd_tiers___simulate_nargs='?'
 _shtab_tierd_check__h_nargs=0
 _shtab_tierd_check___help_nargs=0
 _shtab_tierd_check___no_color_nargs=0
@@ -59,6 +62,7 @@ _shtab_tierd_doctor__h_nargs=0
 _shtab_tierd_doctor___help_nargs=0
 _shtab_tierd_doctor___no_color_nargs=0
 _shtab_tierd_doctor___json_nargs=0
+_shtab_tierd_doctor___simulate_nargs='?'
 _shtab_tierd_status__h_nargs=0
 _shtab_tierd_status___help_nargs=0
 _shtab_tierd_status___no_color_nargs=0
@@ -100,6 +104,14 @@ _shtab_tierd__h_nargs=0
 _shtab_tierd___help_nargs=0
 _shtab_tierd___version_nargs=0
 
+
+# Custom Preamble
+_tierd_nodes() {
+  local nodes=(/sys/devices/system/node/node[0-9]*)
+  compgen -W "${nodes[*]##*/}" -- "$1"
+}
+
+# End Custom Preamble
 
 # $1=COMP_WORDS[1]
 _shtab_compgen_files() {

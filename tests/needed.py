@@ -1,4 +1,4 @@
-"""Programs that a test needs and a machine may lack: a skip, or a failure where CI wants them."""
+"""Programs that a machine may lack: the test is skipped, or fails where CI requires them."""
 
 import os
 from typing import TypeVar
@@ -7,12 +7,12 @@ import pytest
 
 T = TypeVar("T")
 
-# As for virtual machines: with this set to 1, what cannot be had is a failure and not a skip.
+# As for virtual machines: if this is 1, a missing program is a failure and not a skip.
 REQUIRE_VARIABLE = "TIERD_REQUIRE_VM"
 
 
 def needed(found: T | str) -> T:
-    """What was found; else the test ends with the sentence that says why there is nothing."""
+    """Return what was found. If it is a reason instead, skip the test or let it fail."""
     if not isinstance(found, str):
         return found
     if os.environ.get(REQUIRE_VARIABLE) == "1":

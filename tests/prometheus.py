@@ -1,6 +1,6 @@
-"""Prometheus and promtool: the machine's own, or Debian's unpacked into the cache.
+"""Prometheus and promtool: from the machine, or Debian's, unpacked into the cache.
 
-They are Go programs that need a C library only, so an unpacked package runs as it lies.
+They are Go programs that need only a C library, so an unpacked package works.
 """
 
 import shutil
@@ -17,7 +17,7 @@ PACKAGES = ("prometheus", "promtool")
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Where they are."""
+    """The paths of the programs."""
 
     promtool: Path
     prometheus: Path
@@ -25,7 +25,7 @@ class Programs:
 
 @once
 def find() -> Programs | str:
-    """The programs, or why there are none."""
+    """Return the programs, or why there are none."""
     own = [shutil.which(name) for name in ("promtool", "prometheus")]
     if own[0] is not None and own[1] is not None:
         return Programs(Path(own[0]), Path(own[1]))
@@ -37,7 +37,7 @@ def find() -> Programs | str:
 
 
 def programs() -> Programs:
-    """For a test, which is skipped without them."""
+    """Return the programs. A test without them is skipped."""
     return needed(find())
 
 
@@ -47,7 +47,7 @@ def _make(into: Path) -> None:
         have = [version for _, version in source.versions(f"^{package}$")]
         if not have:
             raise Missing(f"no package {package} in the suites {', '.join(apt.SUITES)}")
-        # The oldest there is: it was made for the oldest C library.
+        # The oldest version, because it needs the oldest C library.
         deb = source.download(package, have[-1], into)
         apt.run(["dpkg-deb", "-x", str(deb), str(into)])
         deb.unlink()

@@ -1,6 +1,6 @@
-"""systemd-analyze of several releases of Debian: the machine's own, and one that is unpacked.
+"""systemd-analyze of two releases: the machine's own, and Debian 13's, which is unpacked.
 
-The unit is to work with all of them, and each has settings and warnings of its own.
+The unit must work with both. Each has its own settings and warnings.
 """
 
 import re
@@ -14,7 +14,7 @@ from tests.vm import cache, unpacked
 from tests.vm.errors import VmError
 from tests.vm.rootfs import NEWER_SUITE
 
-# That of NEWER_SUITE; guests have Debian 12's as a rule, which is 252.
+# The version in NEWER_SUITE. Most guests have Debian 12, with version 252.
 MAJOR = 257
 
 PROGRAM = "usr/bin/systemd-analyze"
@@ -22,7 +22,7 @@ PROGRAM = "usr/bin/systemd-analyze"
 
 @dataclass(frozen=True, slots=True)
 class Analyze:
-    """A systemd-analyze, and of which systemd."""
+    """A systemd-analyze, and its version."""
 
     argv: tuple[str, ...]
     major: int
@@ -34,7 +34,7 @@ class Analyze:
 
 @once
 def find(which: str) -> Analyze | str:
-    """The machine's `own` or that of Debian 13, or why there is none."""
+    """Return the machine's `own`, or that of Debian 13, or why there is none."""
     if which == "own":
         own = shutil.which("systemd-analyze")
         return "systemd-analyze is not installed" if own is None else _known((own,))
@@ -55,5 +55,5 @@ def _known(argv: tuple[str, ...]) -> Analyze:
 
 
 def analyze(which: str) -> Analyze:
-    """For a test, which is skipped without it."""
+    """Return a systemd-analyze. A test without it is skipped."""
     return needed(find(which))

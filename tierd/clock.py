@@ -1,4 +1,4 @@
-"""Time as an argument: what waits or dates gets a Clock, so tests and simulation own it."""
+"""Time as an argument. Code that waits gets a Clock, so tests and the simulation control it."""
 
 import time
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
-"""What can go wrong, classed by who must act; each error carries its exit code and a hint."""
+"""The errors of tierd, by who must act. Each has an exit code and a hint."""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The exit codes of every command; scripts and units rely on them."""
+    """The exit codes of all commands. Scripts and units rely on them."""
 
     ok = 0
     failed = 1
@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 
 
 class TierdError(Exception):
-    """A failure that a person can understand: what happened, and what to do about it."""
+    """A failure in words for a person: what happened, and in `hint` what to do about it."""
 
     exit_code = ExitCode.failed
 
@@ -29,7 +29,7 @@ class TierdError(Exception):
 
 
 class ConfigError(TierdError):
-    """The configuration is wrong: whoever wrote it must act."""
+    """The configuration is wrong. Its author must act."""
 
     exit_code = ExitCode.config
 
@@ -41,12 +41,12 @@ class Unsupported(TierdError):
 
 
 class Conflict(TierdError):
-    """Something that is not ours holds what the task needs."""
+    """Somebody else holds what the task needs."""
 
     exit_code = ExitCode.busy
 
 
 class NotRunning(TierdError):
-    """The daemon is not there to answer."""
+    """The daemon does not run."""
 
     exit_code = ExitCode.not_running

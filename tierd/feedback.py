@@ -1,52 +1,65 @@
-"""One round of the loop around the kernel: from what is seen to the inputs of its quota goals.
+"""Turn a measurement into inputs for the quota goals of the kernel.
 
 Rules of this file:
-1. Pure: `step(memory, reading, limits) -> (memory, adjustment)`; time comes in as seconds gone by.
-2. Whoever steers, it is through one `user_input` goal per scheme and `commit_schemes_quota_goals`,
-   which every kernel from 6.8 on has and which touches nothing else.
-3. Every number that goes out has its reason in words beside it.
+1. Pure: `step(state, measurement, limits) -> (state, adjustment)`. Time is passed in as seconds.
+2. Every controller steers through one `user_input` goal per scheme and the command
+   `commit_schemes_quota_goals`. Every kernel since 6.8 has it, and it changes nothing else.
+3. Every figure has its reason in words beside it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.damon import PAGE_BYTES, Metric
-from tierd.plans.plan import Loop
+from tierd.plans.plan import Controller
 from tierd.tuner import demand, throttle
-from tierd.tuner.demand import READY_BYTES, Decision, Memory, Want
-from tierd.tuner.reading import Limits, Reading
+from tierd.tuner.demand import READY_BYTES, ControllerState, Decision, Want
+from tierd.tuner.measurement import Limits, Measurement
 from tierd.tuner.throttle import Input
 from tierd.units import format_percent
 
-__all__ = ["Adjustment", "Limits", "Memory", "Reading", "begin", "glance", "safe", "step"]
+__all__ = [
+    "Adjustment",
+    "ControllerState",
+    "Limits",
+    "Measurement",
+    "begin",
+    "glance",
+    "safe",
+    "step",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """Per scheme the input of its goal, and what it is for."""
+    """The input of the goal of each scheme, and the reason for it."""
 
     inputs: Mapping[str, Input] = field(default_factory=dict)
     wants: Mapping[str, Want] = field(default_factory=dict)
     headroom_bytes: Mapping[int, int] = field(default_factory=dict)
-    resting: frozenset[str] = frozenset()
-    """Schemes whose quota is parked and stays so: it need not be read again."""
+    parked: frozenset[str] = frozenset()
+    """Schemes whose quota is parked. It stays so, and need not be read again."""
 
 
-def step(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Adjustment]:
-    """The next inputs, and what to remember."""
-    match limits.loop:
-        case Loop.kernel:
-            return memory, Adjustment()
-        case Loop.emulated:
-            return memory, _emulated(reading, limits)
-        case Loop.demand:
-            return _demanded(*demand.decide(memory, reading, limits), reading, limits)
+def step(
+    state: ControllerState, measurement: Measurement, limits: Limits
+) -> tuple[ControllerState, Adjustment]:
+    """Return what to remember, and the next inputs."""
+    match limits.controller:
+        case Controller.kernel:
+            return state, Adjustment()
+        case Controller.emulated:
+            return state, _emulated(measurement, limits)
+        case Controller.demand:
+            return _demanded(*demand.decide(state, measurement, limits), measurement, limits)
 
 
-def glance(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Adjustment]:
-    """Between two steps: what changes by free memory alone, with inputs only where it is much."""
-    before = {name: habit.quota_bytes for name, habit in memory.habits.items()}
-    memory, adjustment = _demanded(*demand.again(memory, reading, limits), reading, limits)
+def glance(
+    state: ControllerState, measurement: Measurement, limits: Limits
+) -> tuple[ControllerState, Adjustment]:
+    """Decide between two steps, by free memory alone. Only large changes give new inputs."""
+    before = {name: habit.quota_bytes for name, habit in state.habits.items()}
+    state, adjustment = _demanded(*demand.again(state, measurement, limits), measurement, limits)
     inputs = {
         name: one
         for name, one in adjustment.inputs.items()
@@ -54,35 +67,35 @@ def glance(memory: Memory, reading: Reading, limits: Limits) -> tuple[Memory, Ad
     }
     kept = {
         name: habit if name in inputs else replace(habit, quota_bytes=before[name])
-        for name, habit in memory.habits.items()
+        for name, habit in state.habits.items()
     }
-    return replace(memory, habits=kept), replace(adjustment, inputs=inputs)
+    return replace(state, habits=kept), replace(adjustment, inputs=inputs)
 
 
 def _differ(before: int, after: int) -> bool:
-    """By a doubling, which is what one window more or less makes of a quota."""
+    """True if one is twice the other or more, as after one window more."""
     less, more = sorted((max(PAGE_BYTES, before), max(PAGE_BYTES, after)))
     return more >= 2 * less
 
 
 def _demanded(
-    memory: Memory, decision: Decision, reading: Reading, limits: Limits
-) -> tuple[Memory, Adjustment]:
+    state: ControllerState, decision: Decision, measurement: Measurement, limits: Limits
+) -> tuple[ControllerState, Adjustment]:
     inputs = {
         way.id: throttle.throttle(
-            reading.ways[way.id].quota_bytes,
+            measurement.ways[way.id].quota_bytes,
             decision.wants[way.id].quota_bytes,
             way.quota_bytes_max,
         )
         for way in limits.ways
     }
-    resting = frozenset(name for name, one in inputs.items() if one == throttle.KEEP)
-    return memory, Adjustment(inputs, decision.wants, decision.headroom_bytes, resting)
+    parked = frozenset(name for name, one in inputs.items() if one == throttle.KEEP)
+    return state, Adjustment(inputs, decision.wants, decision.headroom_bytes, parked)
 
 
 def begin(quotas: Mapping[str, int], limits: Limits) -> Mapping[str, Input]:
-    """Inputs while nothing but the quotas in force is known: ready for what a reading may want."""
-    if limits.loop is not Loop.demand:
+    """Return inputs for when only the quotas in force are known. They make the quotas ready."""
+    if limits.controller is not Controller.demand:
         return safe(limits)
     return {
         way.id: throttle.throttle(quotas[way.id], READY_BYTES, way.quota_bytes_max)
@@ -92,26 +105,26 @@ def begin(quotas: Mapping[str, int], limits: Limits) -> Mapping[str, Input]:
 
 
 def safe(limits: Limits) -> Mapping[str, Input]:
-    """Inputs to begin with, and to leave behind: no quota grows by them."""
-    match limits.loop:
-        case Loop.kernel:
+    """Return inputs with which no quota grows, for when nobody corrects them any more."""
+    match limits.controller:
+        case Controller.kernel:
             return {}
-        case Loop.emulated:
-            # On its target: as it is until somebody measures again.
+        case Controller.emulated:
+            # The input is the target, so the quota stays until the next measurement.
             return {way.id: Input(way.aim.target_bp, way.aim.target_bp) for way in limits.ways}
-        case Loop.demand:
+        case Controller.demand:
             return {way.id: throttle.FADE for way in limits.ways}
 
 
-def _emulated(reading: Reading, limits: Limits) -> Adjustment:
-    """The kernel's own law: its goal is measured here, and the rest is the same code in the kernel.
+def _emulated(measurement: Measurement, limits: Limits) -> Adjustment:
+    """Measure the goal of the kernel's own law here. The kernel computes the quota from it.
 
-    damos_quota_score() makes input / target of a user_input goal just as of a node's share, so the
-    integer arithmetic after that is the kernel's own.
+    damos_quota_score() uses input / target for a `user_input` goal in the same way as for the share
+    of a node, so the integer arithmetic after it is the same.
     """
     inputs, wants = {}, {}
     for way in limits.ways:
-        node = reading.nodes[way.aim.node]
+        node = measurement.nodes[way.aim.node]
         current = way.aim.measured_bp(node.total_bytes, node.free_bytes)
         inputs[way.id] = Input(current, current)
         name = "used" if way.aim.metric is Metric.node_mem_used_bp else "free"

@@ -1,29 +1,50 @@
-"""From a machine to its plan: `tierd plan` and the daemon make it here, and so alike."""
+"""Read a machine and make its plan. `tierd plan` and the daemon both use this."""
 
 from dataclasses import replace
 
 from tierd import policy
 from tierd.configuration.config import Config, Mode
-from tierd.machine import cgroups, discovery, observe
-from tierd.machine.observe import Capabilities
+from tierd.machine import cgroups, discovery, features
+from tierd.machine.features import Capabilities
 from tierd.machine.sample import watermarks
 from tierd.plans.plan import Plan
+from tierd.plans.scope import Match, match_classes
 from tierd.sysfs import Sysfs
 from tierd.topology import Topology
 
 
-def plan_for(sysfs: Sysfs, topology: Topology, capabilities: Capabilities, config: Config) -> Plan:
-    """The plan for what is known to be there."""
+def plan_for(
+    sysfs: Sysfs,
+    topology: Topology,
+    capabilities: Capabilities,
+    config: Config,
+    *,
+    only: frozenset[str] | None = None,
+) -> Plan:
+    """Return the plan for a known topology, with no other cgroups than `only`."""
     floors = {marks.node: marks.floor_bytes for marks in watermarks(sysfs, topology)}
-    found = cgroups.paths(sysfs) if config.cgroups else ()
+    found = cgroups.read(sysfs, cgroup_tops(config))
+    if only is not None:
+        found = cgroups.among(found, only)
     return policy.plan(topology, capabilities, config, cgroups=found, free_floors=floors)
 
 
 def plan_here(sysfs: Sysfs, config: Config, *, observe_only: bool = False) -> Plan:
-    """The plan that a daemon would begin with, here and now."""
+    """Return the plan that a daemon would start with now."""
     if observe_only:
         config = replace(config, mode=Mode.observe)
     topology = discovery.discover(sysfs, config.tiers)
-    capabilities = observe.probe(sysfs)
-    observe.require_migration(capabilities)
+    capabilities = features.probe(sysfs)
+    features.require_migration(capabilities)
     return plan_for(sysfs, topology, capabilities, config)
+
+
+def matches_here(sysfs: Sysfs, config: Config) -> tuple[Match, ...]:
+    """Return the cgroups of each class now."""
+    found = cgroups.read(sysfs, cgroup_tops(config))
+    return match_classes(config.cgroups, found.own_bytes)
+
+
+def cgroup_tops(config: Config) -> tuple[str, ...]:
+    """Return the paths of all cgroup classes."""
+    return tuple(path.rstrip("/") for found in config.cgroups for path in found.paths)

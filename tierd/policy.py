@@ -1,10 +1,10 @@
-"""Decides which schemes run where, with which numbers, and why.
+"""Makes the plan: which schemes run on which node, with which numbers, and why.
 
 Rules of this file:
-1. Pure: the same machine, kernel and config make the same plan.
-2. Every item says why in words that need no manual; what the kernel lacks is said, not hidden.
+1. Pure: the same machine, kernel and config give the same plan.
+2. Each item of the plan has a reason in plain words. What the kernel lacks is listed in `degraded`.
 3. The defaults are those of the cover letter of DAMON's self-tuned tiering (mm/damon: "introduce
-   new quota goal metrics for memory node utilization"), except where a comment says why not.
+   new quota goal metrics for memory node utilization"). A comment says why where they are not.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from tierd.configuration.config import Config, Mode, Tuner
 from tierd.errors import Unsupported
-from tierd.machine.observe import MARKS, Capabilities, Feature, because, require_migration
-from tierd.plans import looks
+from tierd.machine.cgroups import NO_CGROUPS, Cgroups
+from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because, require_migration
+from tierd.plans import sampling
 from tierd.plans.damon import (
     AccessPattern,
     Action,
@@ -32,51 +33,49 @@ from tierd.plans.damon import (
 )
 from tierd.plans.plan import (
     Aim,
+    Controller,
     Direction,
     Item,
     KdamondItem,
     Knob,
-    Loop,
     Plan,
     Sensor,
     TunerChoice,
 )
-from tierd.plans.safety import check
+from tierd.plans.safety import require_safe
 from tierd.plans.scope import Scope, scope
 from tierd.ranges import merge
 from tierd.topology import Node, Topology
 from tierd.tuner import tuners
-from tierd.tuner.sensors import Sensed, sensors
+from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns
 from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate, format_size
 
-# The demand tuner's window: a quota at most doubles in each, and from rest to a rate it takes
-# twelve. It is as long as the shortest aggregation: two windows in one go by the same
-# counts, and half as long moved a quarter more than was hot on 7.2, for a fifth less time.
+# Microseconds: the window of the demand tuner. A quota can double once per window, so a short
+# window reacts fast. It is one shortest aggregation: a shorter window would see the same counts.
 DEMAND_WINDOW_US = 100_000
 
-# How much more than the rate a window may take at most. A window lasts for a number of samples,
-# and a kdamond that works is late for each: up to three times as late on emulated processors.
-# Where a kernel charges what it could not move, the quota of demotion is of tries, and half of them
-# fail. tierd keeps to the rate by what it sees moved; this is what holds if it is gone.
+# Quota limit of a window as a multiple of the rate limit. Windows of a busy kdamond are late, so
+# the limit must be higher; tierd keeps to the rate by what it sees moved. The second is for
+# demotion on kernels that charge failed tries: about half of the tries fail.
 QUOTA_PER_RATE_MAX = 4
 TRIED_PER_RATE_MAX = 8
 
-# DAMON's default bounds, and ten times these where a region would else be hundreds of megabytes
-# (what HMSDK settled on for large nodes).
+# Number of regions of a node: DAMON's default bounds. For a large node ten times as many, as
+# HMSDK has it: regions would else be hundreds of megabytes.
 NR_REGIONS = Span(10, 1_000)
 NR_REGIONS_LARGE = Span(100, 10_000)
 LARGE_NODE_BYTES = 256 << 30
 
-# The demand tuner takes a region's hits for heat, and moves all of it that was ever accessed since
-# it was filled: with regions of a tenth of a node, a third more than was hot (7.2). It looks more
-# often for it, at a page per region and sample.
+# Number of regions of a node under the demand tuner. It takes all pages of a region for equally
+# hot, so regions must be small. The cost is one page check per region and sample.
 DEMAND_NR_REGIONS = Span(50, 1_000)
 
-# A page that cannot be moved costs 4 bytes of quota: free and pinned memory looks coldest, and
-# charged in full it uses up what was meant for pages that can move.
+# The part of a page's size that a failed try costs: 4 bytes per page. Free and pinned memory looks
+# coldest; charged in full, it would use up the quota for pages that can move.
 FAIL_CHARGE = FailCharge(1, 1024)
 
-# The kernel stops making room once it has reached its own floor, so a goal must lie above it.
+# 1/10000 of a node: how far a goal for free memory lies above what the kernel itself keeps free.
+# The kernel stops demotion at that floor, so a goal at or below it would never be reached.
 FLOOR_MARGIN_BP = 10
 
 DAMON_STAT_ENABLED = "sys/module/damon_stat/parameters/enabled"
@@ -85,7 +84,7 @@ DEMOTION_ENABLED = "sys/kernel/mm/numa/demotion_enabled"
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What every scheme is made from."""
+    """The input from which every scheme is made."""
 
     topology: Topology
     capabilities: Capabilities
@@ -97,18 +96,19 @@ class _Sources:
 
     @property
     def window_us(self) -> int:
-        # The 6.12 series ranks regions by counts in progress, so a window is whole aggregations.
+        # 6.12 ranks regions by counts that are still in progress, so a window is a whole number
+        # of aggregations.
         aggr_us = self.intervals.aggr_us
         asked_us = self.config.window_ms * 1000
-        if self.tuner.loop is Loop.demand:
+        if self.tuner.loop is Controller.demand:
             asked_us = min(asked_us, DEMAND_WINDOW_US)
         wanted_us = -(-asked_us // aggr_us) * aggr_us
         goal = self.intervals.goal
         if goal is None:
             return wanted_us
-        # Every tuning of the intervals starts every scheme's apply interval again
-        # (damon_set_attrs()), just after the applies that were due. Fast sampling is tuned after
-        # each `aggrs` aggregations, so a longer window than these would never come to its end.
+        # Each tuning of the intervals restarts the apply interval of every scheme
+        # (damon_set_attrs()). It happens after each `aggrs` aggregations. A longer window would
+        # never end while sampling is at its fastest.
         return min(wanted_us, goal.aggrs * self.intervals.samples * goal.min_sample_us)
 
 
@@ -117,14 +117,13 @@ def plan(
     capabilities: Capabilities,
     config: Config,
     *,
-    cgroups: tuple[str, ...] = (),
+    cgroups: Cgroups = NO_CGROUPS,
     free_floors: Mapping[int, int] | None = None,
 ) -> Plan:
-    """The plan for this machine; Unsupported says what is missing.
+    """Return the plan for this machine. Raise Unsupported, with what is missing, if there is none.
 
-    `cgroups` are the paths of all cgroups there are: classes name subtrees, and DAMON's filter
-    knows single cgroups only. `free_floors` are the bytes that the kernel itself keeps free, by
-    node: a goal below that would never be reached.
+    `cgroups` are those in the subtrees of the cgroup classes. `free_floors` are the bytes that the
+    kernel itself keeps free, by node: a goal below that would never be reached.
     """
     require_migration(capabilities)
     tuner = tuners.choose(capabilities, config)
@@ -132,12 +131,12 @@ def plan(
         topology,
         capabilities,
         config,
-        looks.intervals(capabilities, config, tuner.loop),
+        sampling.intervals(capabilities, config, tuner.loop),
         scope(config.cgroups, cgroups, capabilities),
         tuner,
         free_floors or {},
     )
-    pairs = tuple(found for node in topology.nodes if (found := _targets(topology, node)))
+    pairs = tuple(found for node in topology.nodes if (found := _ways(topology, node)))
     if not pairs:
         raise Unsupported(
             "no node has a faster or slower neighbour: there is nowhere to move pages to",
@@ -149,7 +148,7 @@ def plan(
     sensing: list[Sensor] = []
     for index, targets in enumerate(pairs):
         sensed = _senses(sources, targets)
-        # First, so that they see regions before a scheme that moves pages resets their age.
+        # Sensors come first: a scheme that moves pages resets the age of the regions.
         schemes = (
             *(_sensing(sources, sense.pattern) for sense in sensed),
             *(_scheme(sources, target) for target in targets),
@@ -164,7 +163,7 @@ def plan(
         )
         kdamonds.append(_kdamond(sources, targets[0].source, schemes))
     nodes = frozenset(node.id for node in topology.nodes)
-    check(kdamonds, nodes, capabilities)
+    require_safe(kdamonds, nodes, capabilities)
     return Plan(
         mode=config.mode,
         tuner=tuner,
@@ -181,12 +180,13 @@ def plan(
         writes=writes(kdamonds, capabilities),
         nodes=tuple(sorted({n for item in items for n in (item.source_node, item.target_node)})),
         degraded=tuple(_degraded(sources)),
+        cgroups=sources.scope.matches,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
-    """One way that pages of a node can go; `share` of that many such ways."""
+class _Way:
+    """A direction and a target for pages of a node. `share` ways share the rate limit equally."""
 
     direction: Direction
     source: Node
@@ -194,14 +194,17 @@ class _Target:
     share: int
 
 
-def _targets(topology: Topology, node: Node) -> tuple[_Target, ...]:
-    """Up first: a scheme that moves pages resets their age, and hot pages matter more."""
+def _ways(topology: Topology, node: Node) -> tuple[_Way, ...]:
+    """Return the ways of a node, promotion first.
+
+    The first scheme that moves pages resets the age of their regions, and hot pages matter more.
+    """
     ways = (
         (Direction.promote, topology.promotion_targets(node.id)),
         (Direction.demote, topology.demotion_targets(node.id)),
     )
     return tuple(
-        _Target(direction, node, topology.node(target), len(targets))
+        _Way(direction, node, topology.node(target), len(targets))
         for direction, targets in ways
         for target in sorted(targets)
     )
@@ -212,9 +215,9 @@ def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdam
     if not ranges:
         raise Unsupported(
             f"node {node.id}: its physical addresses are not known",
-            "tierd reads them from /sys/devices/system/memory and, as root, /proc/iomem",
+            "tierd reads them from /sys/devices/system/memory",
         )
-    small = DEMAND_NR_REGIONS if sources.tuner.loop is Loop.demand else NR_REGIONS
+    small = DEMAND_NR_REGIONS if sources.tuner.loop is Controller.demand else NR_REGIONS
     by_size = small if node.size_bytes <= LARGE_NODE_BYTES else NR_REGIONS_LARGE
     configured = sources.config.regions
     span = by_size if configured is None else Span(*configured)
@@ -225,19 +228,21 @@ def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdam
         ranges=ranges,
         schemes=schemes,
     )
-    # Until 7.3 all kdamonds share one refresh timer, and some starve: there tierd asks. Who steers
-    # asks too: statistics that are as old as a timer happens to make them are no reading.
-    each = sources.capabilities.has(Feature.refresh_each) and sources.tuner.loop is Loop.kernel
+    # The kernel refreshes statistics by timer only if each kdamond has its own (7.3 on): a shared
+    # one starves some kdamonds. A tuner of tierd needs them fresh, so it asks for them itself.
+    each = (
+        sources.capabilities.has(Feature.refresh_each) and sources.tuner.loop is Controller.kernel
+    )
     return Kdamond(context, refresh_ms=sources.config.tick_ms if each else 0)
 
 
-def _senses(sources: _Sources, targets: tuple[_Target, ...]) -> tuple[Sensed, ...]:
-    """What is sensed on a node: its heat, and cold memory if it could go down."""
-    if sources.tuner.loop is not Loop.demand:
+def _senses(sources: _Sources, targets: tuple[_Way, ...]) -> tuple[SensorPattern, ...]:
+    """Return the sensors of a node: for its heat, and for cold memory if it has a slower node."""
+    if sources.tuner.loop is not Controller.demand:
         return ()
     goes_down = any(way.direction is Direction.demote for way in targets)
     return tuple(
-        sensors(
+        sensor_patterns(
             _pattern(sources, Direction.promote),
             _pattern(sources, Direction.demote) if goes_down else None,
             sources.intervals.samples,
@@ -246,14 +251,14 @@ def _senses(sources: _Sources, targets: tuple[_Target, ...]) -> tuple[Sensed, ..
 
 
 def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
-    return looks.pattern(sources.config, sources.intervals, sources.tuner.loop, direction)
+    return sampling.access_pattern(sources.config, sources.intervals, sources.tuner.loop, direction)
 
 
 def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
-    """A scheme that only counts: of action `stat`, and therefore without a quota."""
+    """Return a scheme that only counts. Its action is `stat`, so it needs no quota."""
     return Scheme(
         action=Action.stat,
-        # It moves nothing, but a number that is no node's is not given to any kernel.
+        # The scheme moves nothing, but no kernel is given a number that is not a node's.
         target_nid=sources.topology.nodes[0].id,
         pattern=pattern,
         apply_interval_us=sources.window_us,
@@ -261,7 +266,7 @@ def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
     )
 
 
-def _scheme(sources: _Sources, way: _Target) -> Scheme:
+def _scheme(sources: _Sources, way: _Way) -> Scheme:
     config, loop = sources.config, sources.tuner.loop
     promotes = way.direction is Direction.promote
     action = Action.migrate_hot if promotes else Action.migrate_cold
@@ -280,13 +285,13 @@ def _scheme(sources: _Sources, way: _Target) -> Scheme:
     )
 
 
-def _rate(sources: _Sources, way: _Target) -> float:
+def _rate(sources: _Sources, way: _Way) -> float:
     return sources.config.rate_max_bytes_per_s / way.share
 
 
-def _quota_bytes(sources: _Sources, way: _Target) -> int:
+def _quota_bytes(sources: _Sources, way: _Way) -> int:
     per_window = int(_rate(sources, way) * sources.window_us) // 10**6
-    if sources.tuner.loop is Loop.demand:
+    if sources.tuner.loop is Controller.demand:
         charged = not sources.capabilities.has(Feature.fail_charge)
         tries = charged and way.direction is Direction.demote
         per_window *= TRIED_PER_RATE_MAX if tries else QUOTA_PER_RATE_MAX
@@ -295,37 +300,29 @@ def _quota_bytes(sources: _Sources, way: _Target) -> int:
 
 
 def _filters(sources: _Sources, direction: Direction) -> tuple[Filter, ...]:
-    """Only pages that agree with their region: young ones go up, others go down.
+    """Return the filters of a scheme: its own check of each page, and those of the cgroup classes.
 
-    The first filter that decides ends the walk, so what allows stands after what checks the age.
+    Only young pages are promoted, and only others demoted. The kernel stops at the first filter
+    that decides, so a filter that allows stands after the check of the page.
     """
     limits = sources.scope
-    if _asks_age(sources, direction):
-        return (*limits.before, _young(direction), *limits.after)
-    return (*limits.before, *limits.after)
+    # Demotion by demand goes by the age of the region alone. A page that was never checked still
+    # has the mark of its first access, so the filter would reject all of a cold node once; and
+    # some kernels charge that to the quota.
+    if direction is Direction.demote and sources.tuner.loop is Controller.demand:
+        return (*limits.before, *limits.after)
+    # DAMON samples one page per region; this filter checks each page.
+    young = Filter(FilterType.young, matching=direction is Direction.demote)
+    return (*limits.before, young, *limits.after)
 
 
-def _asks_age(sources: _Sources, direction: Direction) -> bool:
-    """Whether each page is looked at once more.
+def _aim(sources: _Sources, way: _Way) -> Aim:
+    """Return the share of a node at which a way stops.
 
-    A page that nobody has looked at since it was filled still bears the mark of that, and fails
-    once: a first round over a node of cold memory would be in vain, and where failures are charged
-    use up a quota for as long as it takes to move all of it. For demotion by demand the region's
-    age alone stands in.
-    """
-    return direction is Direction.promote or sources.tuner.loop is not Loop.demand
-
-
-def _young(direction: Direction) -> Filter:
-    """DAMON samples a page per region; this looks at each page. Rejecting is the same anywhere."""
-    return Filter(FilterType.young, matching=direction is Direction.demote)
-
-
-def _aim(sources: _Sources, way: _Target) -> Aim:
-    """Promotion fills its target to one share, demotion frees its source to another.
-
-    The two overlap, so that around them hot and cold pages trade places. Where the kernel itself
-    keeps more free than the headroom asked for, both move up by the difference.
+    Promotion fills its target up to a used share. Demotion frees its source up to a free share.
+    The two overlap, so that hot and cold pages can trade places on a full node. If the kernel
+    itself keeps more free than the configured headroom, the free share is raised to that, and the
+    used share is lowered by the same amount.
     """
     config = sources.config
     if way.direction is Direction.demote:
@@ -344,7 +341,7 @@ def _free_bp(sources: _Sources, node: Node) -> int:
     return min(BP_MAX, max(sources.config.headroom_bp, floor_bp))
 
 
-def _item(sources: _Sources, way: _Target, kdamond: int, scheme: int, built: Scheme) -> Item:
+def _item(sources: _Sources, way: _Way, kdamond: int, scheme: int, built: Scheme) -> Item:
     return Item(
         id=f"{way.direction}-{way.source.id}-{way.target.id}",
         direction=way.direction,
@@ -360,7 +357,7 @@ def _item(sources: _Sources, way: _Target, kdamond: int, scheme: int, built: Sch
     )
 
 
-def _reason(sources: _Sources, way: _Target) -> str:
+def _reason(sources: _Sources, way: _Way) -> str:
     config, source, target = sources.config, way.source.id, way.target.id
     aim = _aim(sources, way)
     if way.direction is Direction.promote:
@@ -373,14 +370,14 @@ def _reason(sources: _Sources, way: _Target) -> str:
     rate = format_rate(_rate(sources, way))
     shared = f" (one of {way.share} equally near)" if way.share > 1 else ""
     until = f" until node {aim.node} is {format_percent(aim.target_bp)} {stop}"
-    if sources.tuner.loop is Loop.demand:
+    if sources.tuner.loop is Controller.demand:
         until = f", as much as is hot and node {aim.node} has room for"
         if way.direction is Direction.demote:
             until = f", to keep {format_percent(aim.target_bp)} of node {aim.node} free"
     return f"{verb} {what} on node {source} {where}{shared}, at most {rate}{until}"
 
 
-def _why(sources: _Sources, targets: tuple[_Target, ...]) -> str:
+def _why(sources: _Sources, targets: tuple[_Way, ...]) -> str:
     node = targets[0].source
     directions = {way.direction for way in targets}
     if len(directions) == 2:
@@ -396,7 +393,7 @@ def _why(sources: _Sources, targets: tuple[_Target, ...]) -> str:
     else:
         how = f"sampling every {format_duration_us(intervals.sample_us)}"
     tunes = sources.config.auto_intervals and sources.capabilities.has(Feature.intervals_goal)
-    if tunes and looks.asks_ages(sources.config):
+    if tunes and sampling.asks_ages(sources.config):
         how += " (not tuned, because a minimum age is configured)"
     return f"node {node.id} ({format_size(node.size_bytes)}) {place}; {how}"
 
@@ -419,10 +416,10 @@ def _knobs(config: Config) -> Iterator[Knob]:
 
 
 def _degraded(sources: _Sources) -> Iterator[str]:
-    """What is lost of this plan; features that only cost tierd a command are no loss."""
+    """Yield what this kernel cannot do of the plan. A feature that tierd can replace is no loss."""
     capabilities = sources.capabilities
     wanted = [Feature.fail_charge]
-    if looks.wants_tuning(sources.config):
+    if sampling.wants_tuning(sources.config):
         wanted.insert(0, Feature.intervals_goal)
     if sources.config.tuner is Tuner.kernel:
         wanted += [Feature.node_goals, Feature.goal_tuner]
@@ -430,7 +427,7 @@ def _degraded(sources: _Sources) -> Iterator[str]:
         if feature in capabilities.unknown:
             yield f"cannot tell whether the kernel has {feature}: it has no type information (BTF)"
         elif feature is Feature.node_goals and not capabilities.has(feature):
-            yield f"no {feature} (Linux {MARKS[feature].since}): {sources.tuner.reason}"
+            yield f"no {feature} (Linux {FEATURE_TABLE[feature].since}): {sources.tuner.reason}"
         elif not capabilities.has(feature):
             yield because(feature)
     yield from sources.scope.degraded

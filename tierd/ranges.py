@@ -1,27 +1,16 @@
-"""Sets of physical addresses: sorted, disjoint, merged ranges, and the files they come from.
+"""Sets of physical addresses, as ranges.
 
-Rules of this file:
-1. A tuple of ranges is always normal: rising, not touching. DAMON cuts a region where two ranges
-   touch, so what is contiguous is one range.
-2. Nothing here reads: text comes in as an argument.
+In a tuple of ranges, the ranges rise and do not overlap or touch. DAMON cuts a region where two
+ranges touch, so contiguous memory must be one range.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-_IOMEM_LINE = re.compile(r"^ *([0-9a-f]+)-([0-9a-f]+) : (.*)$", re.MULTILINE)
-
-# Firmware and drivers name their memory "System RAM (kmem)", "System RAM (virtio_mem)", ...
-_SYSTEM_RAM = "System RAM"
-
-# Within it "Kernel code", "Kernel data", ..., and what is kept for another kernel after a crash.
-_KEPT = ("Kernel ", "Crash kernel")
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Physical addresses from `start` up to, not including, `end`."""
+    """The physical addresses from `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -39,7 +28,7 @@ Ranges = tuple[Range, ...]
 
 
 def merge(ranges: Iterable[Range]) -> Ranges:
-    """The union, in normal form."""
+    """Return the union of the ranges."""
     merged: list[Range] = []
     for part in sorted(ranges, key=lambda part: part.start):
         if merged and part.start <= merged[-1].end:
@@ -50,7 +39,7 @@ def merge(ranges: Iterable[Range]) -> Ranges:
 
 
 def intersect(left: Ranges, right: Ranges) -> Ranges:
-    """What both sets hold."""
+    """Return the addresses that are in both sets."""
     common: list[Range] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -66,48 +55,20 @@ def intersect(left: Ranges, right: Ranges) -> Ranges:
 
 
 def subtract(left: Ranges, right: Ranges) -> Ranges:
-    """What `left` holds and `right` does not."""
-    rest: list[Range] = []
+    """Return the addresses that are in `left` and not in `right`."""
+    remaining: list[Range] = []
     for part in left:
         start = part.start
         for hole in right:
             if hole.end <= start or hole.start >= part.end:
                 continue
             if start < hole.start:
-                rest.append(Range(start, hole.start))
+                remaining.append(Range(start, hole.start))
             start = hole.end
         if start < part.end:
-            rest.append(Range(start, part.end))
-    return tuple(rest)
+            remaining.append(Range(start, part.end))
+    return tuple(remaining)
 
 
 def total_bytes(ranges: Ranges) -> int:
     return sum(part.size_bytes for part in ranges)
-
-
-def parse_iomem(text: str, page_bytes: int) -> Ranges | None:
-    """The whole pages in /proc/iomem that programs may get; None where addresses are hidden.
-
-    That is System RAM but for the kernel's image and what is kept for a crash kernel. DAMON sees
-    no access there, and nothing can be moved: being the coldest memory there is, it would be tried
-    in vain for ever, which before 7.2 uses up the quota of demotion.
-
-    Without CAP_SYS_ADMIN every address reads as zero (r_show()). Memory that a driver hands to
-    the kernel lies below the driver's own line, so a line counts at any depth.
-    """
-    lines = [
-        (int(first, 16), int(last, 16) + 1, name) for first, last, name in _IOMEM_LINE.findall(text)
-    ]
-    if all(end == 1 for _, end, _ in lines):
-        return None
-    ram = [
-        (-(-start // page_bytes) * page_bytes, end // page_bytes * page_bytes)
-        for start, end, name in lines
-        if name.startswith(_SYSTEM_RAM)
-    ]
-    kept = [
-        Range(start // page_bytes * page_bytes, -(-end // page_bytes) * page_bytes)
-        for start, end, name in lines
-        if name.startswith(_KEPT)
-    ]
-    return subtract(merge(Range(start, end) for start, end in ram if start < end), merge(kept))

@@ -1,12 +1,12 @@
-"""The one door to kernel files.
+"""All access to kernel files.
 
 Rules of this file:
-1. Nobody else opens a file below /sys or /proc. Paths are relative to a root ("sys/kernel/mm"),
-   so that the shipped program runs on a captured machine and on the simulated kernel alike.
-2. A write never creates and never truncates: on a captured tree either would invent an attribute
-   that the kernel lacks, and hide a missing feature.
+1. No other module opens a file below /sys or /proc. Paths are relative to a root
+   ("sys/kernel/mm"), so that the same code runs on a captured machine and on the simulated kernel.
+2. A write never creates or truncates a file. On a captured machine that would invent a file that
+   the kernel lacks, and hide a missing feature.
 3. One value is one write(2): sysfs takes each write as a whole value.
-4. A refused operation is an error that carries operation, path, errno and value.
+4. A refused operation raises an error with operation, path, errno and value.
 """
 
 import errno
@@ -22,26 +22,35 @@ from tierd.errors import ExitCode, TierdError
 
 T = TypeVar("T")
 
-# Larger than any text attribute that tierd reads (/proc/zoneinfo on 8 nodes is about 100 KiB):
-# one pread(2) then sees one consistent snapshot.
+# Bytes of one read: more than any file that tierd reads (/proc/zoneinfo on 8 nodes is about
+# 100 KiB), so that one pread(2) sees a consistent state.
 READ_BYTES_MAX = 1 << 20
 
-# A tick re-reads 3 files per kdamond, 6 or 7 per scheme and 2 per node: about 350 on a machine of
-# 16 nodes with two schemes each. Beyond this the oldest is closed; a process may have 1,024.
+# Open files that are kept for the next tick: it reads about 350 on a machine of 16 nodes with two
+# schemes each. A process may have 1,024. Beyond the bound the oldest is closed.
 KEPT_DESCRIPTORS_MAX = 512
 
-# DAMON guards its whole tree with one trylock, held for as long as a command runs. A command is
-# served once per sampling interval (5 ms) or aggregation (100 ms), and on 6.12 after as much as
-# one apply interval (1 s): 4 s in all covers the longest with room, and still ends.
-BUSY_TRIES_MAX = 40
+# Seconds of one wait, and waits in all: 4 s. DAMON has one lock for all of its files, and holds it
+# while a command runs. That is at most one apply interval (1 s, on 6.12).
 BUSY_WAIT_S = 0.1
+BUSY_WAITS_MAX = 40
+
+# Waits of a terminal command: 20 s. A daemon beside it may hold the lock most of the time, and 20 s
+# are enough for 16 kdamonds. systemd gives `tierd restore` a minute.
+TERMINAL_WAITS_MAX = 200
+
+
+BUSY_HINT = (
+    "another program keeps DAMON busy, or holds it for itself: run `tierd doctor` to see which; "
+    "tierd tries again"
+)
 
 
 class SysfsError(TierdError):
     """The kernel refused an operation on a file."""
 
     def __init__(self, operation: str, path: str, code: int, value: str | None = None) -> None:
-        shown = "" if value is None else f" {value!r}"
+        shown = "" if value is None else f" {str(value)!r}"
         name = errno.errorcode.get(code, str(code))
         super().__init__(f"{operation} /{path}{shown}: {os.strerror(code)} ({name})")
         self.operation = operation
@@ -53,9 +62,9 @@ class SysfsError(TierdError):
 
 
 class Sysfs(Protocol):
-    """What the rest of tierd may ask of a kernel, real, captured or simulated.
+    """The operations on the files of a kernel, which may be real, captured or simulated.
 
-    Text comes back without its trailing newline; `reread` is `read` for the files of every tick.
+    Text is returned without its trailing newline. Use `reread` for files that each tick reads.
     """
 
     def read(self, path: str) -> str: ...
@@ -83,23 +92,24 @@ class RealSysfs:
             raise _refused("read", path, error) from error
 
     def reread(self, path: str) -> str:
-        """Read over a descriptor that stays open; a file that was replaced is opened afresh."""
+        """Read through a descriptor that is kept open. If the file was replaced, open it again."""
         try:
             try:
                 raw = self._pread(path)
             except OSError as error:
-                # sysfs answers ENODEV on a descriptor whose attribute was removed; a new one of
-                # the same name may be there (nr_* writes recreate whole subtrees).
+                # sysfs returns ENODEV for a file that was removed. A new one of the same name may
+                # exist: writing an nr_* file creates all directories below it again.
                 if error.errno != errno.ENODEV:
                     raise
-                self._forget(path)
+                os.close(self._kept.pop(path))
                 raw = self._pread(path)
         except OSError as error:
             raise _refused("read", path, error) from error
         return raw.decode("utf-8", "surrogateescape").removesuffix("\n")
 
     def write(self, path: str, value: str) -> None:
-        data = value.encode()
+        # The name of a cgroup is bytes, and need not be UTF-8.
+        data = value.encode("utf-8", "surrogateescape")
         try:
             fd = os.open(self.root / path, os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -112,7 +122,13 @@ class RealSysfs:
             raise SysfsError("write", path, errno.EIO, value)
 
     def exists(self, path: str) -> bool:
-        return (self.root / path).exists()
+        try:
+            (self.root / path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise _refused("look for", path, error) from error
+        return True
 
     def listdir(self, path: str) -> tuple[str, ...]:
         try:
@@ -134,7 +150,7 @@ class RealSysfs:
                 os.close(self._kept.popitem(last=False)[1])
         chunks: list[bytes] = []
         offset = 0
-        # procfs hands out at most a page or a record at a time, so read until it says "no more".
+        # procfs returns at most a page or a record per read, so read until nothing is left.
         while offset < READ_BYTES_MAX:
             chunk = os.pread(fd, READ_BYTES_MAX - offset, offset)
             if not chunk:
@@ -143,21 +159,59 @@ class RealSysfs:
             offset += len(chunk)
         return b"".join(chunks)
 
-    def _forget(self, path: str) -> None:
-        os.close(self._kept.pop(path))
+
+@dataclass(slots=True)
+class Patience:
+    """The number of waits for EBUSY that are left for one task: a tick, a stop or a command.
+
+    DAMON has one lock for all its files, so all files share this number. If each file had its own
+    and the lock were never released, one task would wait many times as long. When no wait is left,
+    each operation is tried once.
+    """
+
+    wait: Callable[[float], bool]
+    """Waits for so many seconds. Returns False if a stop was asked for: all waiting then ends."""
+    waits_max: int = BUSY_WAITS_MAX
+    _left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.renew()
+
+    @staticmethod
+    def by(clock: Clock, waits_max: int = BUSY_WAITS_MAX) -> "Patience":
+        """Return a Patience that waits by the clock. No stop ends its waits early."""
+
+        def wait(seconds: float) -> bool:
+            clock.sleep(seconds)
+            return True
+
+        return Patience(wait, waits_max)
+
+    def renew(self) -> None:
+        """Allow `waits_max` waits again. The caller does this when a new task begins."""
+        self._left = self.waits_max
+
+    def ask_again(self) -> bool:
+        """Wait once, if a wait is left. Return True if the operation should be tried again."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        if self.wait(BUSY_WAIT_S):
+            return True
+        self._left = 0
+        return False
 
 
 @dataclass(frozen=True, slots=True)
 class PatientSysfs:
-    """A Sysfs that asks again when the kernel says EBUSY, a bounded number of times.
+    """A Sysfs that tries again if the kernel returns EBUSY, until no wait is left.
 
-    EBUSY from DAMON's trylock means "ask again", never "off"; an EBUSY that outlasts the bound is
-    a real refusal (another exclusive user) and is raised.
+    EBUSY means that DAMON's lock is held: "ask again", never "off". If no wait is left, another
+    program holds DAMON for itself, and the error is raised.
     """
 
     inner: Sysfs
-    clock: Clock
-    tries_max: int = BUSY_TRIES_MAX
+    patience: Patience
 
     def read(self, path: str) -> str:
         return self._patiently(lambda: self.inner.read(path))
@@ -178,19 +232,20 @@ class PatientSysfs:
         return self.inner.listdir(path)
 
     def _patiently(self, operation: Callable[[], T]) -> T:
-        for _ in range(self.tries_max - 1):
+        while True:
             try:
                 return operation()
             except SysfsError as error:
                 if error.errno != errno.EBUSY:
                     raise
-            self.clock.sleep(BUSY_WAIT_S)
-        return operation()
+                if not self.patience.ask_again():
+                    error.hint = BUSY_HINT
+                    raise
 
 
 @dataclass(frozen=True, slots=True)
 class CountedSysfs:
-    """A Sysfs that tells of every write: that it is over, and the errno of one refused."""
+    """A Sysfs that reports the errno of each write that was refused, and the end of each write."""
 
     inner: Sysfs
     refused: Callable[[str], None]
@@ -226,10 +281,14 @@ def _refused(operation: str, path: str, error: OSError, value: str | None = None
 
 
 def optional(sysfs: Sysfs, path: str) -> str | None:
-    """The text of a file that some kernels lack: None only where it is absent."""
+    """Return the text of a file that some kernels lack; None only if it is absent.
+
+    If the read fails but the file then exists, somebody is just creating it again. Then the error
+    is raised.
+    """
     try:
         return sysfs.read(path)
     except SysfsError as error:
-        if error.errno != errno.ENOENT:
+        if error.errno != errno.ENOENT or sysfs.exists(path):
             raise
         return None

@@ -1,6 +1,6 @@
-"""The machine's memory: nodes, tiers, and where hot and cold pages of a node should go.
+"""The machine's memory: its nodes and tiers, and the nodes to which each node's pages move.
 
-Values and decisions only: `tierd.machine.discovery` reads them from a machine.
+This file reads nothing: `tierd.machine.discovery` reads a topology from a machine.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ from tierd.ranges import Range as Range
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """What HMAT says of a node, seen from its best initiator; None where firmware is silent."""
+    """Latency and bandwidth of a node from the firmware (HMAT); None if it does not say.
+
+    The figures hold for the initiator (processor or device) that reaches the node fastest.
+    """
 
     read_latency_ns: int | None
     write_latency_ns: int | None
@@ -31,13 +34,13 @@ class Node:
     distances: tuple[tuple[int, int], ...]
     """Pairs of (node id, distance), in node order."""
     performance: Performance | None
-    """Seen from the best initiator of any kind (access class 0)."""
+    """The figures for the best initiator of any kind (access class 0)."""
     cpu_performance: Performance | None = None
-    """Seen from the best initiator with CPUs (access class 1)."""
+    """The figures for the best initiator with CPUs (access class 1)."""
     initiators: tuple[int, ...] = ()
-    """The nodes from which access class 0 holds."""
+    """The nodes that are initiators of access class 0."""
     tier_origin: str = ""
-    """How the node got its tier, in words."""
+    """A text that says how the node got its tier."""
 
     def distance(self, other: int) -> int:
         for node, distance in self.distances:
@@ -48,17 +51,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Nodes of one speed. `name` is the kernel's (memory_tier4) or the override's (override0)."""
+    """Nodes of one speed; `name` is from the kernel (memory_tier4) or the override (override0)."""
 
     name: str
     rank: int
-    """0 is the fastest."""
+    """The place of the tier in the order of speed. 0 is the fastest."""
     nodes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyNode:
-    """A node without memory now: CPUs only, or all of its memory is offline."""
+    """A node without online memory: it has only CPUs, or all of its memory is offline."""
 
     id: int
     cpus: tuple[int, ...]
@@ -67,9 +70,9 @@ class EmptyNode:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """All nodes with memory, and the tiers they stand in, fastest first.
+    """All nodes with memory, and their tiers, fastest first.
 
-    A node that stands in no tier is not managed: an override left it out, or the kernel did.
+    tierd does not manage a node that is in no tier; the override or the kernel left it out.
     """
 
     nodes: tuple[Node, ...]
@@ -84,14 +87,14 @@ class Topology:
         raise TierdError(f"node {node_id} has no memory, or does not exist")
 
     def tier_of(self, node_id: int) -> Tier | None:
-        """The tier of a node; None for one that is not managed."""
+        """Return the tier of a node; None if tierd does not manage it."""
         return next((tier for tier in self.tiers if node_id in tier.nodes), None)
 
     def demotion_targets(self, node_id: int) -> tuple[int, ...]:
-        """Where the kernel would demote to: the nearest nodes of the next slower tier.
+        """Return the nodes to which the kernel would demote: the nearest of the next slower tier.
 
-        establish_demotion_targets() asks find_next_best_node() again and again, and takes nodes
-        for as long as their distance equals that of the first.
+        establish_demotion_targets() takes nodes from find_next_best_node() as long as their
+        distance is that of the first.
         """
         tier = self.tier_of(node_id)
         if tier is None or tier is self.tiers[-1]:
@@ -101,16 +104,8 @@ class Topology:
         best = distance(ordered[0])
         return tuple(takewhile(lambda target: distance(target) == best, ordered))
 
-    def demotion_fallback(self, node_id: int) -> tuple[int, ...]:
-        """Every node of every slower tier, in the order in which the kernel would fall back."""
-        tier = self.tier_of(node_id)
-        if tier is None:
-            return ()
-        slower = (target for lower in self.tiers[tier.rank + 1 :] for target in lower.nodes)
-        return self._best_first(node_id, tuple(slower))
-
     def promotion_targets(self, node_id: int) -> tuple[int, ...]:
-        """The nearest nodes of the next faster tier."""
+        """Return the nearest nodes of the next faster tier."""
         tier = self.tier_of(node_id)
         if tier is None or tier.rank == 0:
             return ()
@@ -120,11 +115,11 @@ class Topology:
         return tuple(target for target in faster if distance(target) == best)
 
     def _best_first(self, source: int, targets: tuple[int, ...]) -> tuple[int, ...]:
-        """The order of find_next_best_node(), from mm/page_alloc.c.
+        """Sort as find_next_best_node() does in mm/page_alloc.c.
 
-        A node below the source counts one further away, and so does one with CPUs. The kernel
-        settles ties by how often a node already leads an allocation order, which it does not
-        show; here the lower id wins.
+        A node with a lower id than the source counts as one further away, and so does a node with
+        CPUs. For equal nodes the kernel uses state that it does not show; here the lower id is
+        first.
         """
         origin = self.node(source)
 

@@ -1,8 +1,8 @@
-"""Quantities as people and kernels write them: sizes, rates, durations, percents, id lists.
+"""Reads and formats sizes, rates, durations, percentages and lists of ids.
 
-Reading is exact: no float is involved, MB is 1000**2 and MiB is 1024**2, and what does not come
-out whole in the unit asked for is refused. Every refusal is a ValueError whose sentence says what
-was expected and shows examples. Formatting is for people, and rounds to three digits.
+Reading is exact: without floats, with MB as 1000**2 and MiB as 1024**2. A quantity that is not
+whole in its unit is refused. A refusal is a ValueError that says what was expected, with examples.
+Formatting is for people, and rounds to three digits.
 """
 
 import re
@@ -34,22 +34,17 @@ BP_MAX = 10000
 
 # The kernel takes sizes and times as unsigned 64-bit numbers.
 VALUE_MAX = 2**64 - 1
-# The largest MAX_NUMNODES and NR_CPUS that kernels are built with are 1024 and 8192; the bound
-# keeps a mistyped "0-99999999999" from filling the memory.
+# The highest id of a node or processor. Kernels have at most 1,024 nodes and 8,192 processors; the
+# bound keeps a mistyped "0-99999999999" from filling the memory.
 ID_MAX = 65535
 
-# Compiled where they are used: most commands only format, and should not wait for it.
+# Compiled at first use: most commands only format, and should start fast.
 _NUMBER_AND_UNIT = r"([0-9]{1,20})(?:\.([0-9]{1,20}))? ?([a-zA-Zµ%]*)"
 _ID_OR_SPAN = r"([0-9]{1,9})(?:-([0-9]{1,9}))?"
 
 
-def parse_size(text: str) -> int:
-    """Bytes: `200MB` is decimal, `4KiB` is binary."""
-    return _quantity(text, BYTES_PER_UNIT, "a size such as 200MB, 4KiB or 1.5GiB", "bytes")
-
-
 def parse_rate(text: str) -> int:
-    """Bytes per second: `200MB/s`."""
+    """Return bytes per second: `200MB/s` is decimal, `64MiB/s` is binary."""
     expected = "a rate such as 200MB/s or 64MiB/s"
     size, slash, second = text.strip().rpartition("/")
     if not slash or second.strip() != "s":
@@ -58,12 +53,12 @@ def parse_rate(text: str) -> int:
 
 
 def parse_duration_us(text: str) -> int:
-    """Microseconds: `5ms`, `10s`, `1h`."""
+    """Return microseconds from text such as `5ms`, `10s` or `1h`."""
     return _quantity(text, US_PER_UNIT, "a duration such as 5ms, 10s, 2min or 1h", "microseconds")
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds, for what the kernel or tierd counts in milliseconds."""
+    """Return milliseconds. A duration that is not whole in milliseconds is refused."""
     us = parse_duration_us(text)
     if us % 1000:
         raise ValueError(f"expected whole milliseconds, as in 5ms or 10s, found {text!r}")
@@ -71,7 +66,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_percent(text: str) -> int:
-    """Basis points, 1/10000: `0.5%` is 50."""
+    """Return basis points (1/10000): `0.5%` is 50."""
     bp = _quantity(text, {"%": BP_PER_PERCENT}, "a percentage such as 0.5% or 99.7%", "0.01% steps")
     if bp > BP_MAX:
         raise ValueError(f"expected a percentage from 0% to 100%, found {text!r}")
@@ -79,7 +74,7 @@ def parse_percent(text: str) -> int:
 
 
 def parse_ids(text: str) -> tuple[int, ...]:
-    """Node or CPU ids, rising: `0-3,8` as the kernel prints them; an empty list is none."""
+    """Return node or processor ids, sorted, from a list such as `0-3,8`. Empty text has none."""
     ids: list[int] = []
     for part in text.strip().split(",") if text.strip() else ():
         match = re.fullmatch(_ID_OR_SPAN, part.strip())
@@ -92,13 +87,16 @@ def parse_ids(text: str) -> tuple[int, ...]:
                 f"expected rising ids up to {ID_MAX}, as in 0-3,8, found {part.strip()!r}"
             )
         ids.extend(range(first, last + 1))
+        # Checked for each span, so that a list of many long spans ends early.
+        if len(ids) > ID_MAX + 1:
+            break
     if len(set(ids)) != len(ids):
         raise ValueError(f"expected each id once, as in 0-3,8, found {text!r}")
     return tuple(sorted(ids))
 
 
 def format_ids(ids: Iterable[int]) -> str:
-    """The kernel's list format: `0-3,8`."""
+    """Return the ids in the kernel's list format: `0-3,8`."""
     spans: list[list[int]] = []
     for number in sorted(set(ids)):
         if spans and number == spans[-1][1] + 1:
@@ -109,22 +107,22 @@ def format_ids(ids: Iterable[int]) -> str:
 
 
 def format_size(size_bytes: int) -> str:
-    """Memory, in binary units: `1.5 GiB`."""
+    """Return a size of memory in binary units: `1.5 GiB`."""
     return _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
 def format_rate(bytes_per_s: float) -> str:
-    """Traffic, in decimal units as the configuration gives it: `200 MB/s`."""
+    """Return a rate in decimal units, as in the configuration: `200 MB/s`."""
     return _scaled(bytes_per_s, 1000, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"))
 
 
 def format_percent(bp: float) -> str:
-    """Basis points as a percentage: `99.7%`."""
+    """Return basis points as a percentage: `99.7%`."""
     return f"{bp / BP_PER_PERCENT:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def format_duration_us(us: int) -> str:
-    """The two largest units from minutes on, one below: `3 h 5 min`, `1.5 s`."""
+    """Return a duration, from one minute on in its two largest units: `3 h 5 min`, `1.5 s`."""
     if us < US_PER_UNIT["min"]:
         for unit in ("s", "ms"):
             if us >= US_PER_UNIT[unit]:
@@ -175,7 +173,7 @@ def _shown(units: dict[str, int]) -> list[str]:
 def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
     scaled = float(value)
     for unit in units[:-1]:
-        # What rounds up to the next unit is shown in it: 1023.9 KiB is 1 MiB.
+        # A value that rounds up to the next unit is shown in that unit: 1023.9 KiB is 1 MiB.
         if round(abs(scaled)) < base:
             return f"{_three_digits(scaled)} {unit}"
         scaled /= base

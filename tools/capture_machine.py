@@ -1,10 +1,10 @@
-"""Capture this machine's memory files as one JSON text, to be a fixture (tests/fixtures/machines).
+"""Capture this machine's memory files as one JSON text, for a fixture (tests/fixtures/machines).
 
     capture_machine.py MACHINE ABOUT
 
-Run as root inside a virtual machine that the project booted: it stages a kdamond (never starts
-one) to see which DAMON files there are, and so refuses to run anywhere else. The result goes to
-standard output. Only what tierd reads is kept, and of the kernel's types only DAMON's.
+Run it as root inside a virtual machine that the project booted. It refuses to run anywhere else,
+because it makes a kdamond to see which files DAMON has. It never starts the kdamond. The result
+goes to standard output. It has only the files that tierd reads, and only DAMON's types.
 """
 
 import json
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tierd.machine import btf
-from tierd.machine.observe import KDAMONDS, probe_staged
+from tierd.machine.features import KDAMONDS, probe_staged
 from tierd.sysfs import RealSysfs
 
 MARK = "tierd.vm=1"
@@ -79,7 +79,7 @@ def relative(path: Path) -> str:
 
 
 def demotion_lines() -> list[str]:
-    """The last line for each node: the kernel prints them all anew at every change."""
+    """Return the last line for each node. The kernel prints all lines again at each change."""
     text = subprocess.run(["dmesg"], check=True, capture_output=True, text=True).stdout
     last = {}
     for line in text.splitlines():
@@ -103,7 +103,7 @@ def staged_features() -> list[str]:
 
 
 def types() -> dict[str, object]:
-    """DAMON's names and structs; without the rest the blob is a hundredth of its size."""
+    """Return DAMON's names and structs, which are a hundredth of all types."""
     found = btf.Btf.parse((ROOT / btf.PATH).read_bytes())
     names = [name for name in found.names() if name.lower().startswith(("damon", "damos"))]
     structs = {name: sorted(members) for name in names if (members := found.members(name))}

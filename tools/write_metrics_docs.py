@@ -10,7 +10,7 @@ END = "<!-- the end of the table -->\n"
 
 
 def written(text: str) -> str:
-    """The text with the table as it is now."""
+    """Return the text with the table of today's metrics in it."""
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
     return f"{before}{BEGIN}{metrics.table()}{END}{after}"

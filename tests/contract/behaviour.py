@@ -1,9 +1,9 @@
-"""The table: what DAMON, memory tiers and node counters do, as functions that look.
+"""The contract table: what DAMON, memory tiers and node counters do, as functions that observe.
 
-A behaviour is a function of a Subject that returns what it saw, as a value that JSON can carry. Its
-docstring says in a sentence what the kernel does, `cites` names the kernel function or commit
-that does it, and `expect` is what every series shows. Where series differ, `since` tells them
-apart: a difference is a line of the table, never a skip.
+A behaviour is a function of a Subject that returns what it saw, as a value for JSON. Its
+docstring says in one sentence what the kernel does. `cites` names the kernel function or commit
+that does it. `expect` is what every series shows. If series differ, `since` lists
+the differences: a difference is never a skipped test.
 
     @behaviour(cites="damon_sysfs_turn_damon_on()", expect="EBUSY")
     def on_twice(subject: Subject) -> str:
@@ -17,7 +17,7 @@ from typing import Protocol
 
 from tests.contract.subject import Subject
 
-# Oldest first. What a newer series does not say for itself is as in the one before.
+# Oldest first. A series that has no entry of its own behaves as the one before it.
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 
 # The modules that state behaviours, in the order in which they run and are documented.
@@ -34,6 +34,7 @@ AREAS = (
     "tests.contract.commits",
     "tests.contract.migration",
     "tests.contract.nodes",
+    "tests.contract.visits",
 )
 
 Observation = (
@@ -43,7 +44,7 @@ Run = Callable[[Subject], Observation]
 
 
 class Rule(Protocol):
-    """An expectation that is more than equality."""
+    """An expectation that is not equality."""
 
     def agrees(self, seen: Observation) -> bool: ...
     def __str__(self) -> str: ...
@@ -86,7 +87,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A value too long for the table, and the words that stand for it there."""
+    """A value that is too long for the table, and the words that replace it there."""
 
     value: Observation
     words: str
@@ -133,7 +134,7 @@ class Behaviour:
         return f"{self.area}.{self.name}"
 
     def problems(self, series: str, line: Mapping[str, object]) -> list[str]:
-        """Why a line of tests.contract.run is not as the table says for that series."""
+        """Return why a line of tests.contract.run differs from the table for this series."""
         if "failed" in line:
             return [str(line["failed"])]
         seen: Observation = line["seen"]  # type: ignore[assignment]  # from JSON
@@ -144,7 +145,7 @@ _TABLE: dict[str, Behaviour] = {}
 
 
 def behaviour(*, cites: str, expect: Expected | Since) -> Callable[[Run], Run]:
-    """Enter a function into the table, under the names of its module and its own."""
+    """Add a function to the table; its id is the names of its module and of the function."""
 
     def enter(run: Run) -> Run:
         says = " ".join((run.__doc__ or "").split())
@@ -162,14 +163,14 @@ def behaviour(*, cites: str, expect: Expected | Since) -> Callable[[Run], Run]:
 
 
 def table() -> tuple[Behaviour, ...]:
-    """Every behaviour, in the order of AREAS and of each module."""
+    """Return all behaviours, in the order of AREAS and of each module."""
     for area in AREAS:
         import_module(area)
     return tuple(_TABLE.values())
 
 
 def agrees(seen: Observation, wanted: Expected) -> bool:
-    """Whether what was seen is what was expected; a Rule may stand for any part of it."""
+    """True if the seen value is as expected; a Rule can replace any part of the expected value."""
     if isinstance(wanted, Mapping):
         return (
             isinstance(seen, Mapping)
@@ -190,7 +191,7 @@ def agrees(seen: Observation, wanted: Expected) -> bool:
 
 
 def differences(seen: Observation, wanted: Expected, where: str = "") -> Iterator[str]:
-    """Each part of what was seen that is not as expected, for a person to read."""
+    """Return a sentence for each part of the seen value that is not as expected."""
     if isinstance(wanted, Told):
         wanted = wanted.value
     if isinstance(wanted, Mapping) and isinstance(seen, Mapping):

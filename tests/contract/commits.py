@@ -21,7 +21,7 @@ from tests.contract.subject import Subject
 
 # Long enough for ages to show and for several merges and splits of the regions.
 _SETTLED = 12
-# So many commits in a row, at intervals far below the apply interval of what they starve.
+# The number of commits in a row. They come much faster than the apply interval of the scheme.
 _COMMITS = 24
 _COMMIT_S = 0.1
 _APPLY_US = 1_000_000
@@ -32,7 +32,7 @@ _APPLY_US = 1_000_000
     expect="goal taken, bytes not taken, commit taken",
 )
 def goals_only(subject: Subject) -> str:
-    """commit_schemes_quota_goals changes goals and leaves all else as it runs."""
+    """commit_schemes_quota_goals changes the goals and nothing else."""
     goal, other = Scheme(bytes=MIB).scored(0), Scheme(bytes=2 * MIB, action="lru_prio")
     with running(subject, SLOW, TICKER, goal) as context:
         context.until(lambda: context.effective()[1] == MIB)
@@ -53,7 +53,7 @@ def goals_only(subject: Subject) -> str:
     expect="keeps pid, counters",
 )
 def keeps_counts(subject: Subject) -> str:
-    """A commit keeps the kdamond and what its schemes have counted."""
+    """A commit keeps the kdamond and the counters of its schemes."""
     with running(subject, SLOW, TICKER, COUNTER) as context:
         context.after_ticks(5)
         before = context.pid, context.stats()[1]
@@ -68,7 +68,7 @@ def keeps_counts(subject: Subject) -> str:
     expect=since({"6.12": "kept", "7.2": "starts again", "7.3": "kept"}),
 )
 def keeps_quota(subject: Subject) -> str:
-    """What a goal has made of a quota, after a commit that changes nothing."""
+    """The quota that a goal has tuned, after a commit that changes nothing."""
     with running(subject, SLOW, TICKER, Scheme().scored(0)) as context:
         context.until(lambda: context.effective()[1] > MIB)
         context.commit_goals(TICKER, Scheme().scored(10_000))
@@ -98,7 +98,7 @@ def keeps_ages(subject: Subject) -> str:
     expect="stay with the index",
 )
 def by_index(subject: Subject) -> str:
-    """Schemes are matched by index: counters stay with the place, not with the scheme."""
+    """Schemes are matched by index: counters belong to the index, not to the scheme."""
     idle = Scheme(accesses_min=1_000_000)
     with running(subject, SLOW, TICKER, COUNTER, idle) as context:
         context.after_ticks(5)
@@ -114,7 +114,7 @@ def by_index(subject: Subject) -> str:
     expect="first kept, second lost",
 )
 def loses_dropped(subject: Subject) -> str:
-    """A scheme beyond the committed number is gone, and one put there later starts at zero."""
+    """A scheme beyond the committed number is removed; one that is added later starts at zero."""
     with running(subject, SLOW, TICKER, COUNTER, COUNTER) as context:
         context.after_ticks(12)
         before = context.stats()[1:]
@@ -136,7 +136,7 @@ def starves(subject: Subject) -> str:
             subject.clock.sleep(_COMMIT_S)
             context.command("commit")
         rounds = context.applied()
-        # It is the commits: without them the scheme is applied.
+        # The commits are the reason: without them the scheme is applied.
         context.until(lambda: context.applied() > rounds)
     return "applied" if rounds else "starved"
 
@@ -163,7 +163,7 @@ _TUNING = {"access_bp": 400, "aggrs": 3, "min_sample_us": SAMPLE_US, "max_sample
     expect=since({"6.12": "ENOENT", "6.16": "written over what was staged"}),
 )
 def tuned_intervals(subject: Subject) -> str:
-    """Where update_tuned_intervals shows what the kernel has made of the intervals (6.15)."""
+    """The file in which update_tuned_intervals shows the tuned intervals (6.15)."""
 
     def look() -> str:
         with running(subject, SLOW, COUNTER, intervals_goal=_TUNING) as context:
@@ -178,7 +178,7 @@ def tuned_intervals(subject: Subject) -> str:
     expect=since({"6.12": "ENOENT", "6.16": "back to what is staged"}),
 )
 def commit_untunes(subject: Subject) -> str:
-    """What a commit of the first intervals makes of tuned ones."""
+    """The tuned intervals after a commit of the first intervals."""
 
     def look() -> str:
         with running(subject, SLOW, COUNTER, intervals_goal=_TUNING) as context:

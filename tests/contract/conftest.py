@@ -1,4 +1,4 @@
-"""One guest for each series, booted when first asked for, and the count at the end."""
+"""One guest for each series, booted when it is needed, and a summary at the end."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +13,7 @@ SEEN = pytest.StashKey[dict[str, Seen | VmError]]()
 
 @pytest.fixture
 def kernel(request: pytest.FixtureRequest) -> Callable[[str], Seen]:
-    """What the kernel of a series has shown; a guest that failed is not booted again."""
+    """The results of one guest per series; a guest that failed is not booted again."""
     known = request.config.stash.setdefault(SEEN, {})
 
     def seen(series: str) -> Seen:
@@ -33,7 +33,7 @@ def kernel(request: pytest.FixtureRequest) -> Callable[[str], Seen]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """How many behaviours were compared, on which kernels."""
+    """Print how many behaviours were compared, and on which kernels."""
     checked = Counter(
         (dict(report.user_properties)["kernel"], outcome)
         for outcome in ("passed", "failed")

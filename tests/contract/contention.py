@@ -1,4 +1,4 @@
-"""Who else is there: another writer of the same files, and DAMON's own modules."""
+"""Other users of DAMON: another writer of the same files, and DAMON's own modules."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from tests.contract.subject import (
     patiently,
     text,
 )
-from tierd.sim.profile import load
+from tierd.sim.kernel_series import load
 
 # A command that waits for an apply or an aggregation of this length is still waiting when the
 # other party looks.
@@ -59,8 +59,8 @@ _PATH_UNLOCKED = {**_BUSY, "read memcg_path": "ok", "write memcg_path": "ok"}
     expect=since({"6.12": _BUSY, "6.16": _PATH_UNLOCKED, "7.2": _BUSY}),
 )
 def while_regions_are_asked_for(subject: Subject) -> Mapping[str, str]:
-    """While somebody else's command is served, whatever takes DAMON's lock is EBUSY, reads of
-    `state` and `pid` too; plain values are not under it.
+    """While another user's command is served, every operation that takes DAMON's lock is EBUSY,
+    reads of `state` and `pid` too. Plain values do not need the lock.
     """
     stage(subject, Scheme(apply_us=LONG_US))
     subject.sysfs.write(f"{SCHEME}/filters/nr_filters", "1")
@@ -87,8 +87,8 @@ def while_regions_are_asked_for(subject: Subject) -> Mapping[str, str]:
     ),
 )
 def while_a_commit_waits(subject: Subject) -> Mapping[str, str]:
-    """A commit waits for a sample, on 6.12 for an aggregation, and there without the lock: others
-    may read, but give no command.
+    """A commit waits for a sample. On 6.12 it waits for an aggregation without the lock: others
+    may read, but not write a command.
     """
     stage(subject)
     subject.sysfs.write(f"{ATTRS}/intervals/aggr_us", str(LONG_US))
@@ -100,7 +100,7 @@ def while_a_commit_waits(subject: Subject) -> Mapping[str, str]:
 
 @behaviour(cites="damon_sysfs_lock", expect="on")
 def busy_passes(subject: Subject) -> str:
-    """EBUSY says nothing about the kdamond: once the other writer is served, it is still on."""
+    """EBUSY does not mean that the kdamond has ended: it is still on after the other command."""
     stage(subject, Scheme(apply_us=LONG_US))
     subject.sysfs.write(STATE, "on")
     subject.during(
@@ -121,7 +121,7 @@ def busy_passes(subject: Subject) -> str:
     ),
 )
 def modules_at_boot(subject: Subject) -> Mapping[str, str]:
-    """Where damon_stat is built in, it runs from boot on."""
+    """If damon_stat is built in, it runs from boot on."""
     return dict(subject.at_boot)
 
 
@@ -136,7 +136,7 @@ def _parameters(series: str) -> Told:
     expect=since({series: _parameters(series) for series in SERIES}),
 )
 def module_parameters(subject: Subject) -> dict[str, list[str]]:
-    """The parameters of DAMON's modules are the recorded ones."""
+    """DAMON's modules have the recorded parameters."""
     return {
         module: list(subject.sysfs.listdir(f"sys/module/{module}/parameters"))
         for module in MODULES
@@ -194,7 +194,7 @@ def module_beside_kdamond(subject: Subject) -> dict[str, str]:
     ),
 )
 def damon_stat(subject: Subject) -> str | dict[str, str]:
-    """damon_stat can be stopped, makes room, and can be started again."""
+    """damon_stat can be stopped, others can then use DAMON, and it can be started again."""
     path = enabled("damon_stat")
     if text(subject.sysfs, path) is None:
         return "no damon_stat"
@@ -218,7 +218,7 @@ def damon_stat(subject: Subject) -> str | dict[str, str]:
     expect={"before": "-1", "while": "kdamond.0", "after": "-1"},
 )
 def module_pid(subject: Subject) -> dict[str, str]:
-    """kdamond_pid names the module's thread, and is -1 where there is none."""
+    """kdamond_pid is the pid of the module's thread, or -1 if there is none."""
     path = "sys/module/damon_reclaim/parameters/kdamond_pid"
     before = subject.sysfs.read(path)
     subject.sysfs.write(enabled("damon_reclaim"), "Y")

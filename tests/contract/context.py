@@ -1,7 +1,7 @@
-"""A DAMON context under test: how it is written, run, asked and changed.
+"""A DAMON context under test: it is written, run, read and changed here.
 
 One kdamond watches the memory of one node. Intervals are short so that a behaviour takes seconds,
-and every wait is bounded by a number of looks, never by a time.
+and every wait is limited by a number of looks, not by a time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,12 +12,13 @@ from typing import TypeVar
 
 from tests.contract.goal_law import Law
 from tests.contract.subject import KDAMONDS, Subject, rest
-from tierd.sysfs import PatientSysfs, Sysfs, SysfsError
+from tierd.sysfs import TERMINAL_WAITS_MAX, Patience, PatientSysfs, Sysfs, SysfsError
 
 T = TypeVar("T")
 
 KDAMOND = f"{KDAMONDS}/0"
 CONTEXT = f"{KDAMOND}/contexts/0"
+OTHER_KDAMOND = f"{KDAMONDS}/1"
 NUMA_BALANCING = "proc/sys/kernel/numa_balancing"
 
 UINT_MAX = 2**32 - 1
@@ -42,7 +43,7 @@ LOOKS_MAX = 600
 
 
 class NeverHappened(AssertionError):
-    """What a behaviour waited for did not come within any bound that makes sense."""
+    """A behaviour waited for something that did not happen within the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A scheme that takes every region unless told otherwise; None is a file left alone."""
+    """A scheme; by default it takes every region. None means that the file is not written."""
 
     action: str = "stat"
     target_nid: int = -1
@@ -80,6 +81,8 @@ class Scheme:
     # What a page has to be, and what it must not be: filters that reject the others, or those.
     only: str | None = None
     never: str | None = None
+    # Further filters that reject, after those two: type and `matching`.
+    rejects: tuple[tuple[str, str], ...] = ()
 
     def files(self) -> Iterator[tuple[str, str]]:
         yield "action", self.action
@@ -102,6 +105,7 @@ class Scheme:
             for name, value in goal.files():
                 yield f"quotas/goals/{index}/{name}", value
         filters = [(kind, how) for kind, how in ((self.only, "N"), (self.never, "Y")) if kind]
+        filters += self.rejects
         yield "filters/nr_filters", str(len(filters))
         for index, (kind, matching) in enumerate(filters):
             yield f"filters/{index}/type", kind
@@ -144,7 +148,7 @@ class TriedRegion:
 
 
 def _ticks_shown() -> dict[int, int]:
-    """What the ticker shows, and the first tick that it shows it at."""
+    """The quota that the ticker shows, and the first tick at which it shows it."""
     law, first = Law(TICKER_SCORE), {0: 0}
     for tick in range(1, TICKER_TICKS_MAX):
         law = law.tick()
@@ -161,12 +165,18 @@ class Context:
 
     subject: Subject
     ranges: tuple[tuple[int, int], ...]
-    schemes: tuple[Scheme, ...]
+    schemes: tuple[Scheme, ...] = ()
+    kdamond: str = KDAMOND
 
     @property
     def sysfs(self) -> Sysfs:
         """The subject's files, asked again where they are busy."""
         return patient(self.subject)
+
+    @property
+    def folder(self) -> str:
+        """Where the kdamond's only context is staged."""
+        return f"{self.kdamond}/contexts/0"
 
     @property
     def size_bytes(self) -> int:
@@ -175,21 +185,21 @@ class Context:
 
     @property
     def pid(self) -> int:
-        return int(self.sysfs.read(f"{KDAMOND}/pid"))
+        return int(self.sysfs.read(f"{self.kdamond}/pid"))
 
     def command(self, word: str) -> None:
-        self.sysfs.write(f"{KDAMOND}/state", word)
+        self.sysfs.write(f"{self.kdamond}/state", word)
 
     def look(self) -> None:
-        """Let the time of one look go by."""
+        """Wait for the time of one look."""
         self.subject.clock.sleep(LOOK_S)
 
     def stage(self, *schemes: Scheme) -> None:
-        """Write the schemes' files; another number of schemes makes all of them anew."""
-        self._stage_file(f"{CONTEXT}/schemes/nr_schemes", str(len(schemes)))
+        """Write the schemes' files; if the number of schemes changes, all are created again."""
+        self._stage_file(f"{self.folder}/schemes/nr_schemes", str(len(schemes)))
         for index, scheme in enumerate(schemes):
             for name, value in scheme.files():
-                self._stage_file(f"{CONTEXT}/schemes/{index}/{name}", value)
+                self._stage_file(f"{self.folder}/schemes/{index}/{name}", value)
         self.schemes = schemes
 
     def commit(self, *schemes: Scheme) -> None:
@@ -201,7 +211,7 @@ class Context:
         self.command("commit_schemes_quota_goals")
 
     def effective(self) -> tuple[int, ...]:
-        """Each scheme's effective quota in bytes, all of one moment."""
+        """Return the effective quota of each scheme in bytes, all from one moment."""
         self.command("update_schemes_effective_quotas")
         return tuple(
             self._number(f"schemes/{index}/quotas/effective_bytes")
@@ -209,7 +219,7 @@ class Context:
         )
 
     def stats(self) -> tuple[Stats, ...]:
-        """Each scheme's counters, all of one moment."""
+        """Return the counters of each scheme, all from one moment."""
         self.command("update_schemes_stats")
         return tuple(
             Stats(
@@ -222,8 +232,8 @@ class Context:
         )
 
     def tried_regions(self, index: int) -> tuple[TriedRegion, ...]:
-        """What a scheme has tried in its next interval."""
-        sysfs, folder = self.sysfs, f"{CONTEXT}/schemes/{index}/tried_regions"
+        """Return the regions that a scheme tries in its next interval."""
+        sysfs, folder = self.sysfs, f"{self.folder}/schemes/{index}/tried_regions"
         self.command("update_schemes_tried_regions")
         numbers = sorted(int(name) for name in sysfs.listdir(folder) if name.isdigit())
         return tuple(
@@ -261,7 +271,7 @@ class Context:
         self.until(lambda: self.ticks() >= goal)
 
     def _number(self, name: str) -> int:
-        return int(self.sysfs.read(f"{CONTEXT}/{name}"))
+        return int(self.sysfs.read(f"{self.folder}/{name}"))
 
     def _stage_file(self, path: str, value: str) -> None:
         # Writing nr_* makes its objects anew and with them loses what was staged in them.
@@ -279,41 +289,70 @@ def running(
     aggr_us: int = AGGR_US,
     intervals_goal: dict[str, int] | None = None,
 ) -> Iterator[Context]:
-    """A context on the memory of a node, on from here, and gone afterwards."""
-    sysfs = patient(subject)
-    ranges = node_ranges(sysfs, nid)
-    # NUMA balancing moves what a processor touches to its own node, a second after it began.
-    balancing = sysfs.read(NUMA_BALANCING)
-    sysfs.write(NUMA_BALANCING, "0")
-    sysfs.write(f"{KDAMONDS}/nr_kdamonds", "1")
-    try:
-        sysfs.write(f"{KDAMOND}/contexts/nr_contexts", "1")
-        sysfs.write(f"{CONTEXT}/operations", "paddr")
-        intervals = f"{CONTEXT}/monitoring_attrs/intervals"
-        sysfs.write(f"{intervals}/sample_us", str(SAMPLE_US))
-        sysfs.write(f"{intervals}/aggr_us", str(aggr_us))
-        for name, number in (intervals_goal or {}).items():
-            sysfs.write(f"{intervals}/intervals_goal/{name}", str(number))
-        _watch(sysfs, ranges)
-        context = Context(subject, ranges, ())
+    """Run a context on the memory of a node; remove it at the end."""
+    with _kdamonds(subject, 1):
+        context = Context(subject, node_ranges(patient(subject), nid))
+        _prepare(context, aggr_us, intervals_goal or {})
         context.stage(*schemes)
         context.command("on")
         yield context
+
+
+@contextmanager
+def side_by_side(
+    subject: Subject, nid: int, first: Sequence[Scheme], second: Sequence[Scheme]
+) -> Iterator[tuple[Context, Context]]:
+    """Run two kdamonds on the memory of one node; remove them at the end."""
+    with _kdamonds(subject, 2):
+        ranges = node_ranges(patient(subject), nid)
+        one, other = Context(subject, ranges), Context(subject, ranges, kdamond=OTHER_KDAMOND)
+        for context, schemes in ((one, first), (other, second)):
+            _prepare(context, AGGR_US, {})
+            context.stage(*schemes)
+        for context in (one, other):
+            context.command("on")
+        yield one, other
+
+
+@contextmanager
+def _kdamonds(subject: Subject, count: int) -> Iterator[None]:
+    """Create kdamonds and remove them at the end; NUMA balancing is off meanwhile."""
+    sysfs = patient(subject)
+    # NUMA balancing moves what a processor touches to its own node, a second after it began.
+    balancing = sysfs.read(NUMA_BALANCING)
+    sysfs.write(NUMA_BALANCING, "0")
+    sysfs.write(f"{KDAMONDS}/nr_kdamonds", str(count))
+    try:
+        yield
     finally:
         rest(subject)
         sysfs.write(NUMA_BALANCING, balancing)
 
 
+def _prepare(context: Context, aggr_us: int, intervals_goal: dict[str, int]) -> None:
+    """Write all files of a context that is off, except its schemes."""
+    sysfs, folder = context.sysfs, context.folder
+    sysfs.write(f"{context.kdamond}/contexts/nr_contexts", "1")
+    sysfs.write(f"{folder}/operations", "paddr")
+    intervals = f"{folder}/monitoring_attrs/intervals"
+    sysfs.write(f"{intervals}/sample_us", str(SAMPLE_US))
+    sysfs.write(f"{intervals}/aggr_us", str(aggr_us))
+    for name, number in intervals_goal.items():
+        sysfs.write(f"{intervals}/intervals_goal/{name}", str(number))
+    _watch(context)
+
+
 def patient(subject: Subject) -> Sysfs:
     """The subject's files, asked again where they are busy."""
-    return PatientSysfs(subject.sysfs, subject.clock)
+    return PatientSysfs(subject.sysfs, Patience.by(subject.clock, TERMINAL_WAITS_MAX))
 
 
-def _watch(sysfs: Sysfs, ranges: Sequence[tuple[int, int]]) -> None:
-    sysfs.write(f"{CONTEXT}/targets/nr_targets", "1")
-    folder = f"{CONTEXT}/targets/0/regions"
-    sysfs.write(f"{folder}/nr_regions", str(len(ranges)))
-    for index, (start, end) in enumerate(ranges):
+def _watch(context: Context) -> None:
+    sysfs = context.sysfs
+    sysfs.write(f"{context.folder}/targets/nr_targets", "1")
+    folder = f"{context.folder}/targets/0/regions"
+    sysfs.write(f"{folder}/nr_regions", str(len(context.ranges)))
+    for index, (start, end) in enumerate(context.ranges):
         sysfs.write(f"{folder}/{index}/start", str(start))
         sysfs.write(f"{folder}/{index}/end", str(end))
 
@@ -358,7 +397,7 @@ def events(sysfs: Sysfs) -> dict[str, int]:
 
 
 def refusal_or(observe: Callable[[], str]) -> str:
-    """What is observed, or the errno of a kernel that does not know it."""
+    """Return what is observed, or the errno if the kernel does not know it."""
     try:
         return observe()
     except SysfsError as error:

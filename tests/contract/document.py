@@ -7,17 +7,21 @@ from itertools import groupby
 from pathlib import Path
 
 from tests.contract.behaviour import AREAS, SERIES, Behaviour, Expected, table
-from tierd.sim.profile import load
+from tierd.sim.kernel_series import load
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "kernel-support.md"
 
 HEAD = """\
 # What each kernel does
 
-Made from the contract suite by `python -m tests.contract.document`; a test fails where it is stale.
-Each line is a check that runs on the real kernels ({releases}) in virtual machines
-and on the simulated kernel of each series, and names who does it in the kernel's sources.
-A series that is not named behaves as the one before it.
+This page is about DAMON and memory tiers in real kernels. Each line is a fact that a test checks,
+on real kernels ({releases}) in virtual machines, and on the
+simulated kernel of each series. *Seen* is what the series show; a series that is not named behaves
+like the one before it. *By* names the function in the kernel's source that does it. Words are in
+the [glossary](glossary.md).
+
+`python -m tests.contract.document` makes this page from the contract suite, and a test fails if it
+is out of date. [CONTRIBUTING.md](../CONTRIBUTING.md) says how to add a fact.
 """
 
 
@@ -25,12 +29,14 @@ def page(entries: Sequence[Behaviour]) -> str:
     """The whole document."""
     releases = ", ".join(load(series).release.partition("+")[0] for series in SERIES)
     parts = [HEAD.format(releases=releases)]
-    parts.append(f"{len(entries)} behaviours, {sum(map(differs, entries))} of which differ.\n")
+    parts.append(
+        f"There are {len(entries)} facts; {sum(map(differs, entries))} differ between series.\n"
+    )
     modules = {area.rpartition(".")[2]: import_module(area) for area in AREAS}
     for area, behaviours in groupby(entries, lambda entry: entry.area):
         about = (modules[area].__doc__ or "").partition("\n\n")[0]
         parts.append(f"## {area.capitalize()}\n\n{' '.join(about.split())}\n")
-        parts.append("| behaviour | seen | by |\n|---|---|---|\n" + "".join(map(row, behaviours)))
+        parts.append("| fact | seen | by |\n|---|---|---|\n" + "".join(map(row, behaviours)))
     return "\n".join(parts)
 
 

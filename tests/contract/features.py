@@ -1,4 +1,4 @@
-"""How a program can tell what a kernel knows: by words that it takes, and by names of types."""
+"""How a program finds out what a kernel can do: by keywords, by files, and by type names."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def _known(subject: Subject, path: str, words: Sequence[str]) -> list[str]:
     expect=since({"6.12": list(ACTIONS), "7.2": [*ACTIONS, "collapse"]}),
 )
 def actions(subject: Subject) -> list[str]:
-    """A scheme that is not on yet can be asked which actions there are."""
+    """A scheme that is not running takes exactly the actions that the kernel knows."""
     bare(subject).write(f"{CONTEXT}/schemes/nr_schemes", "1")
     return _known(subject, f"{SCHEME}/action", (*ACTIONS, "collapse"))
 
@@ -48,7 +48,7 @@ def actions(subject: Subject) -> list[str]:
     ),
 )
 def metrics(subject: Subject) -> list[str]:
-    """And which metrics a goal may have: nodes from 6.16 on, groups and eligible memory by 7.2."""
+    """Goal metrics are found in this way too: nodes from 6.16, cgroups and eligible by 7.2."""
     bare(subject).write(f"{CONTEXT}/schemes/nr_schemes", "1")
     subject.sysfs.write(f"{SCHEME}/quotas/goals/nr_goals", "1")
     path = f"{SCHEME}/quotas/goals/0/target_metric"
@@ -60,7 +60,7 @@ def metrics(subject: Subject) -> list[str]:
     expect=since({"6.12": [], "7.2": ["consist", "temporal"]}),
 )
 def tuners(subject: Subject) -> list[str]:
-    """And which tuners follow the goals."""
+    """Goal tuners are found in the same way."""
     bare(subject).write(f"{CONTEXT}/schemes/nr_schemes", "1")
     return _known(subject, f"{SCHEME}/quotas/goal_tuner", ("consist", "temporal"))
 
@@ -70,7 +70,7 @@ def tuners(subject: Subject) -> list[str]:
     expect=since({"6.12": list(FILTERS), "6.16": [*FILTERS, *LATE_FILTERS]}),
 )
 def filters(subject: Subject) -> list[str]:
-    """And which types of filters."""
+    """Filter types are found in the same way."""
     bare(subject).write(f"{CONTEXT}/schemes/nr_schemes", "1")
     subject.sysfs.write(f"{SCHEME}/filters/nr_filters", "1")
     return _known(subject, f"{SCHEME}/filters/0/type", (*FILTERS, *LATE_FILTERS))
@@ -81,7 +81,7 @@ def filters(subject: Subject) -> list[str]:
     expect={"listed": ["vaddr", "fvaddr", "paddr"], "taken": ["vaddr", "fvaddr", "paddr"]},
 )
 def operations(subject: Subject) -> dict[str, list[str]]:
-    """What can be monitored: address spaces of processes, and physical memory."""
+    """Address spaces of processes and physical memory can be monitored."""
     listed = bare(subject).read(f"{CONTEXT}/avail_operations").split("\n")
     path = f"{CONTEXT}/operations"
     return {"listed": listed, "taken": _known(subject, path, ("vaddr", "fvaddr", "paddr"))}
@@ -114,7 +114,7 @@ FILES = {
     ),
 )
 def files(subject: Subject) -> list[str]:
-    """A feature with files of its own is there if its files are."""
+    """A feature that has files of its own exists if the files exist."""
     bare(subject).write(f"{CONTEXT}/schemes/nr_schemes", "1")
     return [name for name, path in FILES.items() if subject.sysfs.exists(path)]
 
@@ -156,6 +156,6 @@ NAMES = (
     ),
 )
 def type_names(subject: Subject) -> list[str]:
-    """The kernel's own description of its types names what it can do, without any write."""
+    """The kernel's type information (BTF) names its features, and no write is needed."""
     known = btf.Btf.parse(subject.sysfs.read_bytes(btf.PATH))
     return [name for name in NAMES if known.has_name(name)]

@@ -1,11 +1,11 @@
 """The integer law of quota goals, written down a second time.
 
-The simulated kernel has its own copy; this one is what kernels, real and simulated, are held to:
+The simulated kernel has its own copy. Real and simulated kernels are compared with this one:
 damon_feed_loop_next_input(), damos_quota_score() and damos_set_effective_quota().
 
-Nobody can look at a kernel tick by tick. Schemes that tick together are therefore compared as one:
-a `Moment` is where all of them would be after some number of ticks, and `moments` keeps those
-that agree with what was seen.
+A test cannot look at a kernel at each tick. So schemes that tick together are compared together:
+a `Moment` is the state of all of them after some number of ticks, and `moments` keeps those
+that agree with the values that were seen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ TICKS_BETWEEN_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What a scheme's quota should be: kept, and clamped by `cap_bytes`, if that is not 0."""
+    """The quota that a scheme should have; `cap_bytes` limits it if that is not 0."""
 
     score: int
     cap_bytes: int = 0
@@ -32,18 +32,18 @@ class Law:
 
     @property
     def effective_bytes(self) -> int:
-        """What the file of that name shows."""
+        """The value that the file of this name shows."""
         whole = self.kept // ONE_BYTE
         return min(whole, self.cap_bytes) if self.cap_bytes else whole
 
     def tick(self) -> "Law":
-        """One charge window later."""
+        """Return the law one charge window later."""
         return replace(self, kept=_next(max(self.kept, ONE_BYTE), self.score))
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """All schemes after so many ticks."""
+    """All schemes after some number of ticks."""
 
     laws: tuple[Law, ...]
     ticks: int = 0
@@ -53,19 +53,19 @@ class Moment:
         return Moment(tuple(law.tick() for law in self.laws), self.ticks + 1)
 
     def shows(self) -> tuple[int, ...]:
-        """What effective_bytes show at this moment."""
+        """The values of effective_bytes at this moment."""
         return tuple(law.effective_bytes for law in self.laws)
 
 
 def moments(since: Iterable[Moment], seen: Sequence[int]) -> frozenset[Moment]:
-    """The moments, not before those given, that show what was seen."""
+    """Return the moments that show the seen values and are not before the given ones."""
     return frozenset(
         moment for start in since for moment in _following(start) if moment.shows() == tuple(seen)
     )
 
 
 def changed(since: Iterable[Moment], laws: Sequence[Law]) -> frozenset[Moment]:
-    """New scores and caps from some tick on, not before the moments given."""
+    """Return the moments with new scores and caps, from the given ones on."""
     return frozenset(
         replace(
             moment,

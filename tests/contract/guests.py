@@ -1,17 +1,15 @@
 """The suite in a real kernel: boots one guest of a series and returns what was seen there."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.vm import apt, cache, guest
+from tests.vm import built, guest
 from tests.vm.errors import VmError
-from tierd.sim import machine
+from tierd.sim import machine_model
 
 MACHINE = "two-tier"
-WORKLOAD_SOURCE = Path(__file__).parent.parent / "vm" / "workload.c"
 
 # The suite takes one to two minutes of an emulated guest on an idle machine.
 SUITE_S_MAX = 600.0
@@ -26,14 +24,8 @@ class Seen:
 
 
 def workload() -> Path:
-    """The program that holds memory sets in a guest, built once per source."""
-    digest = hashlib.sha256(WORKLOAD_SOURCE.read_bytes()).hexdigest()[:16]
-    return cache.made(f"workload-{digest}", _build) / "workload"
-
-
-def _build(into: Path) -> None:
-    program = str(into / "workload")
-    apt.run(["gcc", "-O2", "-static", "-o", program, str(WORKLOAD_SOURCE), "-lm"])
+    """The program that holds memory sets in a guest."""
+    return built.program("workload", ("-lm",))
 
 
 def observe(series: str, only: str = "*", times: int = 1) -> Seen:
@@ -43,7 +35,7 @@ def observe(series: str, only: str = "*", times: int = 1) -> Seen:
         (*argv, "--only", only, "--times", str(times)), timeout_s=SUITE_S_MAX * times
     )
     files = {"workload": workload().read_bytes()}
-    result = guest.run(series, machine.load(MACHINE), [command], files).results[0]
+    result = guest.run(series, machine_model.load(MACHINE), [command], files).results[0]
     if result.status != 0:
         last = (result.stdout.splitlines() or ["nothing"])[-1]
         raise VmError(

@@ -1,4 +1,4 @@
-"""What a file takes at the write, and what only `on` refuses."""
+"""Which values a file refuses when they are written, and which only `on` refuses."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ _BYTES = f"{SCHEME}/quotas/bytes"
     ),
 )
 def unknown_words(subject: Subject) -> Mapping[str, str]:
-    """A word that this kernel does not know is refused where it is written."""
+    """A keyword that this kernel does not know is refused when it is written."""
     stage(subject)
     subject.sysfs.write(f"{SCHEME}/filters/nr_filters", "1")
     subject.sysfs.write(f"{SCHEME}/quotas/goals/nr_goals", "1")
@@ -49,14 +49,14 @@ def unknown_words(subject: Subject) -> Mapping[str, str]:
             "PAGEOUT": "EINVAL", "page": "EINVAL", "pageout\n\n": "EINVAL"},
 )  # fmt: skip
 def words_exactly(subject: Subject) -> Mapping[str, str]:
-    """A word is taken whole, with one newline at most."""
+    """A keyword must be complete and may end in one newline."""
     stage(subject)
     words = ("pageout\n", "pageout", " pageout", "pageout ", "PAGEOUT", "page", "pageout\n\n")
     return {word: taken(subject, f"{SCHEME}/action", word) for word in words}
 
 
 def _reads(subject: Subject, path: str, values: Sequence[str]) -> dict[str, str]:
-    """What the file says after each value was written, or why it was not taken."""
+    """Return what the file reads after each value was written, or the errno."""
     seen: dict[str, str] = {}
     for value in values:
         refusal = taken(subject, path, value)
@@ -74,7 +74,7 @@ def _reads(subject: Subject, path: str, values: Sequence[str]) -> dict[str, str]
     },
 )  # fmt: skip
 def numbers(subject: Subject) -> Mapping[str, str]:
-    """A number may be hexadecimal or octal, has no unit and no blanks, and fits a long."""
+    """A number can be hexadecimal or octal, has no unit and no blanks, and fits a long."""
     stage(subject)
     values = ("12", "0x1F", "010", "08", "+7", "9\n", "-1", " 1", "1 ", "1k", "1.5", "\n",
               "18446744073709551615", "18446744073709551616")  # fmt: skip
@@ -114,7 +114,7 @@ def widths(subject: Subject) -> Mapping[str, Mapping[str, str]]:
     },
 )
 def too_large(subject: Subject) -> Mapping[str, str]:
-    """A number that fits no long is ERANGE in most files, and EINVAL in those of quotas."""
+    """A number that is too large for a long is ERANGE in most files, EINVAL in those of quotas."""
     stage(subject)
     paths = (
         _BYTES,
@@ -133,7 +133,7 @@ def too_large(subject: Subject) -> Mapping[str, str]:
     },
 )  # fmt: skip
 def booleans(subject: Subject) -> Mapping[str, str]:
-    """A boolean is known by its first letters, and reads as Y or N."""
+    """A boolean is recognised by its first letters, and reads as Y or N."""
     stage(subject)
     subject.sysfs.write(f"{SCHEME}/filters/nr_filters", "1")
     values = ("Y", "n", "1", "0", "true", "f", "on", "off", "yes\n", "o", "x", "2")
@@ -147,7 +147,7 @@ def booleans(subject: Subject) -> Mapping[str, str]:
     ),
 )
 def address_unit(subject: Subject) -> Mapping[str, str]:
-    """A unit of addresses is 1 at least."""
+    """A unit of addresses is at least 1."""
     stage(subject)
     return _reads(subject, f"{CONTEXT}/addr_unit", ("0", "4096"))
 
@@ -165,7 +165,7 @@ def address_unit(subject: Subject) -> Mapping[str, str]:
     ),
 )
 def filter_directories(subject: Subject) -> dict[str, str | dict[str, str]]:
-    """core_filters take what DAMON's core can judge, ops_filters what needs the page."""
+    """core_filters take types that DAMON's core handles, ops_filters those that need the page."""
     stage(subject)
     seen: dict[str, str | dict[str, str]] = {}
     for layer in ("core", "ops"):
@@ -179,7 +179,7 @@ def filter_directories(subject: Subject) -> dict[str, str | dict[str, str]]:
     return seen
 
 
-# What is wrong, and the writes that make it so on top of a context that would run.
+# What is wrong, and the writes that make a good context wrong in this way.
 _WRONG_ATTRS: Mapping[str, Sequence[tuple[str, str]]] = {
     "fewer than 3 regions": ((f"{ATTRS}/nr_regions/min", "2"),),
     "3 regions": ((f"{ATTRS}/nr_regions/min", "3"),),
@@ -202,7 +202,7 @@ _WRONG_ATTRS: Mapping[str, Sequence[tuple[str, str]]] = {
     },
 )
 def attributes(subject: Subject) -> dict[str, str]:
-    """Impossible monitoring attributes are taken at the write and refused at `on`."""
+    """Impossible monitoring attributes are accepted by the write and refused by `on`."""
     return {what: _started(subject, writes) for what, writes in _WRONG_ATTRS.items()}
 
 
@@ -226,7 +226,7 @@ def _started(subject: Subject, writes: Sequence[tuple[str, str]]) -> str:
     ),
 )
 def tuned_interval_bounds(subject: Subject) -> str | dict[str, str]:
-    """With a goal for the intervals the sampling interval has to be within its bounds."""
+    """If the intervals have a goal, the sampling interval must be within its bounds."""
     goal = f"{ATTRS}/intervals/intervals_goal"
     bare(subject)
     if not subject.sysfs.exists(goal):
@@ -295,14 +295,14 @@ def _with_regions(subject: Subject, ranges: Sequence[tuple[int, int]]) -> str:
 
 @behaviour(cites="damon_sysfs_add_target(): one target for physical addresses", expect="EINVAL")
 def two_targets(subject: Subject) -> str:
-    """Physical memory is one target."""
+    """Physical memory is only one target."""
     stage(subject)
     return _started(subject, ((f"{CONTEXT}/targets/nr_targets", "2"),))
 
 
 @behaviour(cites="damon_sysfs_set_targets(): find_get_pid()", expect="EINVAL")
 def no_such_process(subject: Subject) -> str:
-    """A virtual address space has to be that of a process."""
+    """A virtual address space must belong to a process."""
     return _started(
         subject,
         (
@@ -326,7 +326,7 @@ def _filtered(subject: Subject, *files: tuple[str, str]) -> str:
     expect={"missing": "ENOMEM", "there": "ok", "with a newline": "ok", "not set": "ENOMEM"},
 )
 def memcg_path(subject: Subject) -> dict[str, str]:
-    """A control group that is not there is ENOMEM, and only at `on`."""
+    """A cgroup that does not exist is ENOMEM, and only at `on`."""
     path = subject.make_cgroup("contract")
     kind = ("type", "memcg")
     try:
@@ -345,7 +345,7 @@ def memcg_path(subject: Subject) -> dict[str, str]:
     expect={"backwards": "ENOMEM", "empty": "ok"},
 )
 def address_filter(subject: Subject) -> dict[str, str]:
-    """A filter of addresses that end before they start is ENOMEM; an empty one is taken."""
+    """A filter of addresses that end before they start gives ENOMEM; an empty one is accepted."""
     kind = ("type", "addr")
     return {
         "backwards": _filtered(subject, kind, ("addr_start", "8192"), ("addr_end", "4096")),
@@ -358,7 +358,7 @@ def address_filter(subject: Subject) -> dict[str, str]:
     expect=since({"6.12": "ENOENT", "6.16": {"backwards": "ENOMEM", "one size": "ok"}}),
 )
 def size_filter(subject: Subject) -> str | dict[str, str]:
-    """So is a filter of huge pages whose least size is above the largest."""
+    """A filter of huge pages whose least size is above its largest is ENOMEM."""
     stage(subject)
     subject.sysfs.write(f"{SCHEME}/filters/nr_filters", "1")
     if not subject.sysfs.exists(f"{SCHEME}/filters/0/min"):
@@ -381,7 +381,7 @@ def size_filter(subject: Subject) -> str | dict[str, str]:
     ),
 )
 def least_region(subject: Subject) -> dict[str, str]:
-    """A unit of addresses has to make the least region a power of two."""
+    """The smallest region, which depends on the unit of addresses, must be a power of two."""
     seen: dict[str, str] = {}
     for unit in ("2", "3"):
         stage(subject)
@@ -432,12 +432,12 @@ def truncated_pattern(subject: Subject) -> dict[str, str]:
 
 @behaviour(cites="damon_sysfs_access_pattern_add_dirs()", expect="nothing")
 def default_pattern(subject: Subject) -> str:
-    """A scheme whose pattern was never written matches no region, for want of a size."""
+    """A scheme whose pattern was never written matches no region, because its maximum size is 0."""
     return _matched(subject, Scheme(), ((f"{CONTEXT}/schemes/1/access_pattern/sz/max", "0"),))
 
 
 def _matched(subject: Subject, scheme: Scheme, writes: Sequence[tuple[str, str]] = ()) -> str:
-    """Whether a scheme takes anything of the slow node, which is at rest."""
+    """True if a scheme takes anything on the slow node, which is at rest."""
     context = stage(subject, EVERYTHING, scheme)
     for path, value in writes:
         subject.sysfs.write(path, value)

@@ -1,4 +1,4 @@
-"""A kdamond's life: what `state` takes and answers before, while and after it runs."""
+"""A kdamond's life: which commands `state` takes before, while and after it runs."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ LAST_LOOKS = 20
 _EINVAL = dict.fromkeys(COMMANDS, "EINVAL")
 _OK = dict.fromkeys(COMMANDS, "ok")
 _CANCELLED = {**dict.fromkeys(COMMANDS, "ECANCELED"), "clear_schemes_tried_regions": "ok"}
-# A request that nobody will take up stays where it was put, and keeps the next one out.
+# A request that is never served stays registered, so that the next one is refused.
 _WALK_LEFT = {
     **_EINVAL,
     "clear_schemes_tried_regions": "ok",
@@ -60,7 +60,7 @@ _NO_TUNING = {"update_tuned_intervals": "EINVAL"}
     ),
 )
 def never_on(subject: Subject) -> Mapping[str, str]:
-    """Before the first `on` commands are EINVAL; clearing needs no kdamond from 6.16 on."""
+    """Before the first `on` commands are EINVAL; since 6.16 clearing needs no kdamond."""
     stage(subject)
     return answers(subject, (*COMMANDS, "off"))
 
@@ -70,7 +70,7 @@ def never_on(subject: Subject) -> Mapping[str, str]:
     expect=since({"6.12": {**_OK, **_NO_TUNING, "on": "EBUSY"}, "6.16": {**_OK, "on": "EBUSY"}}),
 )
 def while_on(subject: Subject) -> Mapping[str, str]:
-    """While it runs every command is served, and a second `on` is EBUSY."""
+    """While a kdamond runs, every command works, and a second `on` is EBUSY."""
     stage(subject).command("on")
     return answers(subject, (*COMMANDS, "on"))
 
@@ -80,8 +80,8 @@ def while_on(subject: Subject) -> Mapping[str, str]:
     expect=since(_ENDED),
 )
 def after_off(subject: Subject) -> Mapping[str, str]:
-    """After `off` a command has nobody to serve it; a second `off` is an error until 7.3. On 6.16
-    and 6.18 the first command that is refused stays in the way of the next, which is then EBUSY.
+    """After `off` no command is served; a second `off` is an error until 7.3. On 6.16
+    and 6.18 the first refused command stays registered, so that the next one is EBUSY.
     """
     stage(subject).command("on")
     subject.sysfs.write(STATE, "off")
@@ -93,7 +93,7 @@ def after_off(subject: Subject) -> Mapping[str, str]:
     expect=since(_ENDED),
 )
 def ended_by_itself(subject: Subject) -> Mapping[str, str]:
-    """A kdamond without a living target ends by itself; commands then answer as after `off`."""
+    """A kdamond ends when all its target processes have; commands then answer as after `off`."""
     ended(subject)
     return answers(subject, (*COMMANDS, "off"))
 
@@ -103,7 +103,7 @@ def ended_by_itself(subject: Subject) -> Mapping[str, str]:
     expect={"before": ["off", "-1"], "after": ["off", "-1"], "while": "on", "pid": True},
 )
 def state_and_pid(subject: Subject) -> dict[str, str | bool | list[str]]:
-    """`state` and `pid` say whether a kdamond runs: off and -1 where it does not."""
+    """`state` and `pid` show whether a kdamond runs: off and -1 if it does not."""
 
     def shown() -> list[str]:
         return [subject.sysfs.read(f"{KDAMOND}/{name}") for name in ("state", "pid")]
@@ -121,7 +121,7 @@ def state_and_pid(subject: Subject) -> dict[str, str | bool | list[str]]:
     expect={"names": ["kdamond.0", "kdamond.1"], "restarted": "kdamond.1"},
 )
 def thread_names(subject: Subject) -> dict[str, str | list[str]]:
-    """The thread is named after how many ran when it started, so two may bear one name."""
+    """The thread's name counts the kdamonds that ran when it started; two can be the same."""
     sysfs = subject.sysfs
     sysfs.write(f"{KDAMONDS}/nr_kdamonds", "2")
     for kdamond in (0, 1):
@@ -135,7 +135,7 @@ def thread_names(subject: Subject) -> dict[str, str | list[str]]:
 
 @behaviour(cites="damon_sysfs_turn_damon_on()", expect=True)
 def new_pid(subject: Subject) -> bool:
-    """Off and on again is another thread: the pid tells a restart."""
+    """After off and on the thread is a new one: the pid shows the restart."""
     context = stage(subject)
     context.command("on")
     first = context.pid
@@ -149,8 +149,8 @@ def new_pid(subject: Subject) -> bool:
     expect={"fresh": True, "stale": True, "updated": True},
 )
 def stale_stats(subject: Subject) -> dict[str, bool]:
-    """Counters in the files are of the last update: also of a kdamond that is gone, until a
-    new one is asked for its own, which begin at 0.
+    """The files show the counters of the last update, even if that kdamond has ended, until a
+    new kdamond updates them. Its counters begin at 0.
     """
 
     def shown() -> int:
@@ -169,7 +169,7 @@ def stale_stats(subject: Subject) -> dict[str, bool]:
 
 @behaviour(cites="damon_sysfs_schemes_add_dirs()", expect={"anew": True, "updated": True})
 def stats_of_new_files(subject: Subject) -> dict[str, bool]:
-    """A scheme's files made anew show 0, while the running scheme's counters live on."""
+    """New files of a scheme show 0, while the counters of the running scheme continue."""
     context = stage(subject)
     context.command("on")
     after_rounds(context, 3)
@@ -181,7 +181,7 @@ def stats_of_new_files(subject: Subject) -> dict[str, bool]:
     return {"anew": anew == 0, "updated": after >= before > 0}
 
 
-# What becomes of a commit that is refused.
+# The effects of a commit that is refused.
 _KILLS: dict[str, str | bool] = {"commit": "ok", "state": "off", "same kdamond": False}
 _REFUSED: dict[str, str | bool] = {"state": "on", "same kdamond": True}
 
@@ -211,8 +211,8 @@ def _state_at_last(subject: Subject) -> str:
     expect=since({"6.12": _KILLS, "6.16": {**_REFUSED, "commit": "EINVAL"}}),
 )
 def bad_attrs_commit(subject: Subject) -> dict[str, str | bool]:
-    """A commit of impossible monitoring attributes ends the kdamond on 6.12, without an error to
-    whoever wrote it, and is refused later.
+    """A commit of impossible monitoring attributes ends the kdamond on 6.12 without an error for
+    the writer. Newer kernels refuse it.
     """
     return _bad_commit(subject, (f"{ATTRS}/nr_regions/min", "2"))
 
@@ -222,8 +222,8 @@ def bad_attrs_commit(subject: Subject) -> dict[str, str | bool]:
     expect=since({"6.12": _KILLS, "6.16": {**_REFUSED, "commit": "ENOMEM"}}),
 )
 def bad_scheme_commit(subject: Subject) -> dict[str, str | bool]:
-    """A commit of a scheme that cannot be made, of a group that is not there, ends the same way,
-    with ENOMEM.
+    """A commit of a wrong scheme, such as one with a missing cgroup, has the same effect,
+    but the errno is ENOMEM.
     """
     return _bad_commit(
         subject,
@@ -238,7 +238,7 @@ def bad_scheme_commit(subject: Subject) -> dict[str, str | bool]:
     expect=since({"6.12": "it has ended", "6.16": str(4 * MIB)}),
 )
 def bad_commit_takes_nothing(subject: Subject) -> str:
-    """Of a commit that is refused nothing is taken over, not even what is right in it."""
+    """A refused commit changes nothing, not even by its correct values."""
     limited = Scheme(bytes=4 * MIB, reset_ms=0)
     context = stage(subject, EVERYTHING, limited)
     context.command("on")
@@ -254,7 +254,7 @@ def bad_commit_takes_nothing(subject: Subject) -> str:
 
 @behaviour(cites="damon_sysfs_build_ctx(), damon_sysfs_turn_damon_on()", expect=["EINVAL", "ok"])
 def on_after_refusal(subject: Subject) -> list[str]:
-    """An `on` that was refused leaves nothing behind: mended, it works."""
+    """A refused `on` has no effect: it works when the value is corrected."""
     stage(subject)
     subject.sysfs.write(f"{ATTRS}/nr_regions/min", "2")
     first = answer(subject, "on")

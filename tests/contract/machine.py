@@ -1,4 +1,4 @@
-"""What a kernel tells of memory: tiers, nodes, distances, speeds, counters and their formats."""
+"""What a kernel shows of memory: tiers, nodes, distances, speeds, counters and their formats."""
 
 from collections.abc import Mapping
 
@@ -36,7 +36,7 @@ def tiers(subject: Subject) -> dict[str, str]:
     },
 )
 def node_lists(subject: Subject) -> dict[str, str]:
-    """Which nodes there are, which have memory and which CPUs, as ranges."""
+    """Files list, as ranges, which nodes exist, which have memory, and which have CPUs."""
     names = ("online", "possible", "has_memory", "has_normal_memory", "has_cpu")
     return {name: subject.sysfs.read(f"{NODES}/{name}") for name in names}
 
@@ -49,7 +49,7 @@ def distances(subject: Subject) -> list[str]:
 
 @behaviour(cites="node_read_cpumap_list()", expect=["0-1", ""])
 def cpus(subject: Subject) -> list[str]:
-    """A node's CPUs as ranges, and nothing where it has none."""
+    """A node's CPUs are listed as ranges; the list is empty if it has none."""
     return [subject.sysfs.read(f"{NODES}/node{nid}/cpulist") for nid in (FAST, SLOW)]
 
 
@@ -63,7 +63,7 @@ def cpus(subject: Subject) -> list[str]:
     ],
 )  # fmt: skip
 def speeds(subject: Subject) -> list[dict[str, str | list[str]]]:
-    """What the firmware says of a node's memory, in nanoseconds and MB/s, from its initiator."""
+    """The firmware's figures for a node's memory, from its initiator, in nanoseconds and MB/s."""
     sysfs = subject.sysfs
     seen: list[dict[str, str | list[str]]] = []
     for nid in (FAST, SLOW):
@@ -84,7 +84,7 @@ def speeds(subject: Subject) -> list[dict[str, str | list[str]]]:
             "false": "false"},
 )  # fmt: skip
 def demotion_enabled(subject: Subject) -> Mapping[str, str]:
-    """Whether reclaim demotes: reads as true or false, takes any boolean, and is off at boot."""
+    """demotion_enabled reads as true or false, takes any boolean, and is off at boot."""
     seen = {"at boot": subject.sysfs.read(DEMOTION)}
     for value in ("1", "0", "true", "x", "false"):
         refusal = taken(subject, DEMOTION, value)
@@ -105,7 +105,7 @@ MEMINFO = ("MemTotal", "MemFree", "MemUsed", "Active(anon)", "Inactive(anon)", "
     },
 )
 def meminfo(subject: Subject) -> dict[str, bool | list[str]]:
-    """A node's meminfo: `Node N Name: value kB`, where used is total less free."""
+    """A node's meminfo has lines `Node N Name: value kB`; used is total minus free."""
     kib: dict[str, int] = {}
     for line in subject.sysfs.read(f"{NODES}/node{SLOW}/meminfo").splitlines():
         node, nid, name, value, *unit = line.split()
@@ -116,7 +116,7 @@ def meminfo(subject: Subject) -> dict[str, bool | list[str]]:
     return {
         "names": [name for name in MEMINFO if name in kib],
         "used is the rest": kib["MemUsed"] == kib["MemTotal"] - kib["MemFree"],
-        # Two files are two moments, on a node where next to nothing happens.
+        # Two files are read at two moments, but almost nothing changes on this node.
         "free is nr_free_pages": abs(free_kib - kib["MemFree"]) <= kib["MemTotal"] // 100,
     }
 
@@ -140,7 +140,7 @@ def node_counters(subject: Subject) -> list[str]:
     expect=["machine", "machine"],
 )
 def migration_counters(subject: Subject) -> list[str]:
-    """Pages migrated are counted for the machine alone, not by node."""
+    """Migrated pages are counted for the whole machine, not by node."""
     node = _pairs(subject.sysfs.read(f"{NODES}/node{SLOW}/vmstat"))
     machine = _pairs(subject.sysfs.read("proc/vmstat"))
     names = ("pgmigrate_success", "pgmigrate_fail")
@@ -156,7 +156,7 @@ def migration_counters(subject: Subject) -> list[str]:
     },
 )
 def zoneinfo(subject: Subject) -> dict[str, list[str] | dict[str, list[str]]]:
-    """Every zone of every node has its marks, also a zone without memory."""
+    """Every zone of every node has watermarks, even a zone without memory."""
     zones: dict[tuple[str, str], dict[str, int]] = {}
     marks: dict[str, int] = {}
     for line in subject.sysfs.read("proc/zoneinfo").splitlines():

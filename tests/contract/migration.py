@@ -1,6 +1,6 @@
-"""Behaviours of schemes that move pages: what moves, what is claimed, and what the nodes count.
+"""Behaviours of schemes that move pages: what moves, what DAMON reports, what the nodes count.
 
-The pages' owner says where they are, so that no claim of the kernel is taken for the truth.
+The owner of the pages says where they are, because the kernel's reports can be wrong.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ ALL = 0.95
 MOST = 0.5
 NONE = 0.05
 
-# So much more than is free is asked of the fast node to fill it to its watermark.
+# The fast node is asked for this much more than is free, so that it fills to its watermark.
 _FILL_MARGIN_MIB = 32
 
 PROMOTIONS = ("pgpromote_success",)
@@ -50,7 +50,7 @@ def share(subject: Subject, name: str, nid: int) -> float:
     expect="all memory tried, used or free; applied 0, 0; pages stay",
 )
 def stat_moves_nothing(subject: Subject) -> str:
-    """A stat scheme counts the size of regions, whatever is in them, and moves nothing."""
+    """A stat scheme counts the size of regions, regardless of their content, and moves nothing."""
     subject.sets.place("hot", SLOW, SET_BYTES)
     subject.sets.heat("hot")
     with running(subject, SLOW, Scheme(target_nid=FAST)) as context:
@@ -74,7 +74,7 @@ def stat_moves_nothing(subject: Subject) -> str:
     ),
 )
 def nowhere(subject: Subject) -> str:
-    """What becomes of pages that a scheme without a target node has isolated."""
+    """Where pages are after a scheme without a target node has isolated them."""
     subject.sets.place("hot", SLOW, SET_BYTES)
     subject.sets.heat("hot")
     scheme = Scheme("migrate_hot", -1)
@@ -95,7 +95,7 @@ def nowhere(subject: Subject) -> str:
     expect="tried, applied 0",
 )
 def to_their_own_node(subject: Subject) -> str:
-    """A migration to the node that pages are on moves nothing."""
+    """A migration to the node on which the pages are moves nothing."""
     subject.sets.place("hot", SLOW, SET_BYTES)
     subject.sets.heat("hot")
     with running(subject, SLOW, TICKER, Scheme("migrate_hot", SLOW)) as context:
@@ -122,7 +122,7 @@ def migrate_hot(subject: Subject) -> str:
     expect="cold arrives",
 )
 def migrate_cold(subject: Subject) -> str:
-    """migrate_cold moves what is not, and a filter keeps the pages that are young."""
+    """migrate_cold moves what is not accessed, and a filter keeps young pages."""
     subject.sets.place("cold", FAST, SET_BYTES)
     subject.sets.place("hot", FAST, SET_BYTES)
     subject.sets.heat("hot")
@@ -137,13 +137,13 @@ def migrate_cold(subject: Subject) -> str:
     expect="cold stays",
 )
 def young_filter(subject: Subject) -> str:
-    """A filter that rejects what is not young lets exactly the hot pages through."""
+    """A filter that rejects pages that are not young passes exactly the hot pages."""
     subject.sets.place("hot", SLOW, SET_BYTES)
     subject.sets.place("cold", SLOW, SET_BYTES)
     subject.sets.heat("hot")
     scheme = Scheme("migrate_hot", SLOW, only="young")
     with running(subject, SLOW, TICKER, scheme) as context:
-        # A page that nobody asked about before is young: this first round asks.
+        # A page is young until it was checked once: this first round checks all pages.
         context.after_ticks(3)
         context.commit(TICKER, replace(scheme, target_nid=FAST))
         # All of it would take a machine that is never too busy to touch its pages in time.
@@ -154,7 +154,7 @@ def young_filter(subject: Subject) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What is counted, by who counts it."""
+    """The counts of a migration, by the party that counts."""
 
     pgmigrate: int
     promoted: int
@@ -163,7 +163,7 @@ class Pages:
     slow_free: int
 
     def since(self, before: "Pages") -> "Pages":
-        """What has been added."""
+        """Return the increase."""
         return Pages(
             self.pgmigrate - before.pgmigrate,
             self.promoted - before.promoted,
@@ -186,7 +186,7 @@ def count(subject: Subject) -> Pages:
 
 
 def move_all(subject: Subject) -> tuple[int, Pages]:
-    """Move a set from the slow node to the fast one: pages claimed, and what is counted."""
+    """Move a set from the slow to the fast node; return the reported pages and the counts."""
     subject.sets.place("hot", SLOW, SET_BYTES)
     subject.sets.heat("hot")
     before = count(subject)
@@ -198,7 +198,7 @@ def move_all(subject: Subject) -> tuple[int, Pages]:
 
 @behaviour(cites="damon_pa_migrate(), migrate_pages()", expect="agree")
 def applied_is_moved(subject: Subject) -> str:
-    """With room on the target, sz_applied and pgmigrate_success are what left the source."""
+    """If the target has room, sz_applied and pgmigrate_success equal what left the source."""
     applied, moved = move_all(subject)
     same = _near(moved.pgmigrate, applied) and _near(moved.slow_free, applied)
     return "agree" if same else f"{applied} applied, {moved}"
@@ -209,14 +209,14 @@ def applied_is_moved(subject: Subject) -> str:
     expect="promoted 0, demoted 0",
 )
 def node_counters(subject: Subject) -> str:
-    """What DAMON moves is neither a promotion nor a demotion to the node counters."""
+    """The node counters count pages moved by DAMON neither as promotion nor as demotion."""
     _, moved = move_all(subject)
     return f"promoted {moved.promoted}, demoted {moved.demoted}"
 
 
 @behaviour(cites="migrate_pages()", expect="falls by what was applied")
 def target_fills(subject: Subject) -> str:
-    """The target's free memory falls by what was applied."""
+    """The free memory of the target falls by the applied bytes."""
     applied, moved = move_all(subject)
     falls = _near(-moved.fast_free, applied, 0.2)
     return "falls by what was applied" if falls else f"{applied} applied, {moved}"
@@ -237,7 +237,7 @@ def _near(pages: int, wanted: int, tolerance: float = 0.05) -> bool:
     ),
 )
 def full_target(subject: Subject) -> str:
-    """What becomes of migrations that the target node has no room for."""
+    """Where pages go if the target node has no room for them."""
     _fill(subject)
     # Page cache comes and goes on a full node; the sets are of anonymous pages.
     scheme = Scheme("migrate_hot", FAST, only="anon")
@@ -256,14 +256,14 @@ def full_target(subject: Subject) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What is claimed of a migration, and what the target has; in pages."""
+    """The pages that a migration reports, and the pages on the target."""
 
     applied: int
     migrated: int
     arrived: int
 
     def futile(self, before: "Claims") -> bool:
-        """Whether far more is claimed than has arrived since."""
+        """True if many more pages are reported than have arrived."""
         claimed = min(self.applied - before.applied, self.migrated - before.migrated)
         return claimed > self.arrived - before.arrived + SET_PAGES // 2
 
@@ -317,7 +317,7 @@ def _ages(subject: Subject, scheme: Scheme) -> str:
     expect="each in its own",
 )
 def apply_interval(subject: Subject) -> str:
-    """Schemes of one context have intervals of their own."""
+    """Each scheme of a context has its own apply interval."""
     schemes = (COUNTER, replace(COUNTER, apply_us=4 * AGGR_US))
     with running(subject, SLOW, *schemes) as context:
         context.until(lambda: context.applied(1) >= 4)
@@ -326,20 +326,20 @@ def apply_interval(subject: Subject) -> str:
 
 
 @behaviour(
-    cites="kdamond_apply_schemes(), damos_apply_target()",
-    expect=since({"6.12": "all once", "7.2": "some twice"}),
+    cites="kdamond_apply_schemes(), damos_apply_target(); 6.12.107 did as 6.16",
+    expect=since({"6.12": "some twice", "6.16": "all once", "7.2": "some twice"}),
 )
 def counted_before_quota(subject: Subject) -> str:
-    """What a scheme without a quota takes whose regions a later one splits at its quota."""
+    """What a scheme without a quota takes if a later scheme splits the regions at its quota."""
     return _taken(subject, COUNTER, Scheme(bytes=MIB))
 
 
 @behaviour(
-    cites="kdamond_apply_schemes(), damos_apply_target()",
-    expect=since({"6.12": "not all", "7.2": "all once"}),
+    cites="kdamond_apply_schemes(), damos_apply_target(); 6.12.107 did as 6.16",
+    expect=since({"6.12": "all once", "6.16": "not all", "7.2": "all once"}),
 )
 def counted_after_quota(subject: Subject) -> str:
-    """What a scheme without a quota takes whose regions an earlier one splits at its quota."""
+    """What a scheme without a quota takes if an earlier scheme splits the regions at its quota."""
     return _taken(subject, Scheme(bytes=MIB), COUNTER)
 
 

@@ -47,7 +47,7 @@ def zones(subject: Subject, nid: int) -> tuple[ZoneMarks, ...]:
     expect="in order, and all of the node",
 )
 def marks_in_order(subject: Subject) -> str:
-    """Each zone's low watermark is below its high one, and zones add up to the node."""
+    """Each zone's low watermark is below its high one, and the zones add up to the node."""
     for nid in (FAST, SLOW):
         found = zones(subject, nid)
         total = node_kib(subject.sysfs, nid, "MemTotal") * 1024 // PAGE
@@ -60,7 +60,7 @@ def marks_in_order(subject: Subject) -> str:
 
 @contextmanager
 def demotion(subject: Subject, *, enabled: bool) -> Iterator[None]:
-    """Reclaim may demote, or not, until this ends."""
+    """Set whether reclaim demotes, and restore the old value at the end."""
     before = subject.sysfs.read(DEMOTION_ENABLED)
     subject.sysfs.write(DEMOTION_ENABLED, str(enabled).lower())
     try:
@@ -74,7 +74,7 @@ def demotion(subject: Subject, *, enabled: bool) -> Iterator[None]:
     expect="counted",
 )
 def kswapd_demotes(subject: Subject) -> str:
-    """Pages forced on a full node are made room for by kswapd, which demotes and counts it."""
+    """If a full node gets more pages, kswapd makes room: it demotes, and counts that."""
     with demotion(subject, enabled=True):
         before = node_events(subject.sysfs, FAST)
         moved = _press(subject)
@@ -100,7 +100,7 @@ def kswapd_stops(subject: Subject) -> str:
 
 
 def _press(subject: Subject) -> int:
-    """Fill the fast node, ask for more there, and let kswapd finish: pages pushed to the other."""
+    """Fill the fast node, ask for more, wait for kswapd; return the pages it moved."""
     free_kib = node_kib(subject.sysfs, FAST, "MemFree")
     subject.sets.place("filler", FAST, free_kib * 1024)
     spilt = subject.sets.where("filler").get(SLOW, 0)

@@ -1,4 +1,4 @@
-"""The nr_* files: they make objects, anew at every write, and while a kdamond runs as well."""
+"""The nr_* files: each write creates all objects again, even while a kdamond runs."""
 
 from tests.contract.behaviour import behaviour, since
 from tests.contract.context import CONTEXT, KDAMOND
@@ -41,7 +41,7 @@ MADE = {
     },
 )
 def made_anew(subject: Subject) -> dict[str, str]:
-    """Writing the number that is there already loses all that was staged below."""
+    """Writing the same number again deletes everything that was staged below."""
     seen: dict[str, str] = {}
     for counter in reversed(MADE):
         bare(subject)
@@ -70,7 +70,7 @@ def contexts(subject: Subject) -> dict[str, str]:
     expect=since({"6.12": {"4": "ENOENT", "5": "ENOENT"}, "7.2": {"4": "ok", "5": "EINVAL"}}),
 )
 def probes(subject: Subject) -> dict[str, str]:
-    """Monitoring probes are four at most."""
+    """There are at most four monitoring probes."""
     bare(subject)
     return {value: taken(subject, f"{ATTRS}/probes/nr_probes", value) for value in ("4", "5")}
 
@@ -83,7 +83,7 @@ def probes(subject: Subject) -> dict[str, str]:
     },
 )
 def not_a_number_of(subject: Subject) -> dict[str, dict[str, str]]:
-    """A number of objects is an int, and not negative."""
+    """A number of objects is an int and is not negative."""
     stage(subject)
     paths = (
         f"{KDAMONDS}/nr_kdamonds",
@@ -105,7 +105,7 @@ def not_a_number_of(subject: Subject) -> dict[str, dict[str, str]]:
     expect={"on": ["EBUSY", "EBUSY", "EBUSY"], "still": "on", "off": "ok"},
 )
 def kdamonds_while_on(subject: Subject) -> dict[str, str | list[str]]:
-    """While any kdamond of the array runs, nr_kdamonds takes no number, not even the same."""
+    """While any kdamond of the array runs, nr_kdamonds takes no number, not even the same one."""
     stage(subject).command("on")
     path = f"{KDAMONDS}/nr_kdamonds"
     refusals = [taken(subject, path, value) for value in ("0", "1", "2")]
@@ -116,7 +116,7 @@ def kdamonds_while_on(subject: Subject) -> dict[str, str | list[str]]:
 
 @behaviour(cites="damon_sysfs_kdamonds_busy()", expect="ok")
 def kdamonds_beside_module(subject: Subject) -> str:
-    """The kdamond of a module is not of the array: it does not make nr_kdamonds busy."""
+    """The kdamond of a module does not belong to the array: it does not make nr_kdamonds busy."""
     subject.sysfs.write(enabled("damon_reclaim"), "Y")
     return taken(subject, f"{KDAMONDS}/nr_kdamonds", "1")
 
@@ -126,7 +126,7 @@ def kdamonds_beside_module(subject: Subject) -> str:
     expect={"taken": ["ok", "ok", "ok"], "state": "on", "same pid": True, "goes on": True},
 )
 def objects_while_on(subject: Subject) -> dict[str, bool | str | list[str]]:
-    """Schemes and targets may be staged anew while a kdamond runs, and it does not notice."""
+    """Schemes and targets can be staged again while a kdamond runs; it does not change."""
     context = stage(subject)
     context.command("on")
     pid = context.pid
@@ -150,8 +150,8 @@ def objects_while_on(subject: Subject) -> dict[str, bool | str | list[str]]:
     expect={"commit": "EINVAL", "off": "ok"},
 )
 def no_context(subject: Subject) -> dict[str, str]:
-    """A commit without a context is refused, and `off` is not. Other commands are not tried: 6.16
-    and 6.18 follow the pointer to the context that is not there, and the kernel dies.
+    """A commit without a context is refused, `off` is not. Other commands are not tried: 6.16
+    and 6.18 use the pointer to the missing context, and the kernel crashes.
     """
     stage(subject, EVERYTHING).command("on")
     subject.sysfs.write(f"{KDAMOND}/contexts/nr_contexts", "0")

@@ -1,7 +1,7 @@
-"""Behaviours of DAMOS quotas: the goal law, caps, windows, and what is charged to them.
+"""Behaviours of DAMOS quotas: the goal law, limits, windows, and what is charged.
 
-A tick is one charge window. Looks at a kernel come when they come, so nothing here counts ticks by
-time: one scheme, the ticker, grows by a fifth at each tick, and its value tells which one it is.
+A tick is one charge window. The time of a look at a kernel is not exact, so no test counts ticks by
+time: one scheme, the ticker, grows by a fifth at each tick, so that its value gives the tick.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ FOLLOWS = "follows the law"
 
 
 class Left(AssertionError):
-    """The effective quotas left the law."""
+    """The effective quotas do not follow the law."""
 
 
 def follow(context: Context, since: Iterable[Moment], ticks: int) -> frozenset[Moment]:
@@ -57,7 +57,7 @@ def follow(context: Context, since: Iterable[Moment], ticks: int) -> frozenset[M
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A score that is kept for a number of ticks."""
+    """A score that stays the same for a number of ticks."""
 
     score: int
     ticks: int = TICKS
@@ -117,7 +117,7 @@ def chosen_factor(subject: Subject) -> str:
     expect=FOLLOWS,
 )
 def hold(subject: Subject) -> str:
-    """A score of exactly 10000 keeps the quota."""
+    """A score of exactly 10000 does not change the quota."""
     return phases(subject, Phase(0), Phase(MET, 10))
 
 
@@ -144,7 +144,7 @@ def cap(subject: Subject) -> str:
     expect=FOLLOWS,
 )
 def windup(subject: Subject) -> str:
-    """What a goal asks for goes on growing behind `bytes`, and has to come down again."""
+    """The goal's quota goes on growing above `bytes`, and must fall below it again to matter."""
     return phases(subject, Phase(0, 26), Phase(15_000, 12), cap_bytes=MIB)
 
 
@@ -153,7 +153,7 @@ def windup(subject: Subject) -> str:
     expect=FOLLOWS,
 )
 def several_goals(subject: Subject) -> str:
-    """Of several goals the one that is met best counts (damos_quota_score())."""
+    """If there are several goals, the one with the highest score counts (damos_quota_score())."""
     schemes = (TICKER, Scheme().scored(2_000, 9_000, 5_000))
     try:
         with running(subject, SLOW, *schemes) as context:
@@ -178,7 +178,7 @@ def first_tick(subject: Subject) -> int:
     expect=since({"6.12": "ENOENT", "7.2": "(1048576, 0)"}),
 )
 def temporal(subject: Subject) -> str:
-    """The tuner that gives all of `bytes` until the goal is met, and then nothing."""
+    """`temporal` gives all of `bytes` until the goal is met, and then nothing."""
     quota = Scheme(bytes=MIB, goal_tuner="temporal")
     schemes = (TICKER, quota.scored(MET - 1), quota.scored(MET))
 
@@ -278,7 +278,7 @@ def _after(law: Law, ticks: int) -> Law:
     expect=since({"6.12": "unlimited", "6.18": "1048576 bytes"}),
 )
 def first_window(subject: Subject) -> str:
-    """What a quota with a long window allows before that window has ended once."""
+    """What a quota with a long window allows before its first window has ended."""
     with running(subject, SLOW, TICKER, Scheme(bytes=MIB, reset_ms=HOUR_MS)) as context:
         context.after_ticks(4)
         tried = context.stats()[1].sz_tried
@@ -290,7 +290,7 @@ def first_window(subject: Subject) -> str:
     expect="1048576 bytes",
 )
 def window_of_each_apply(subject: Subject) -> str:
-    """Without a reset interval every apply is a window of its own, the first one as well."""
+    """Without a reset interval every apply is a window of its own, also the first one."""
     with running(subject, SLOW, Scheme(bytes=MIB, apply_us=SELDOM_US)) as context:
         return f"{context.until(lambda: context.stats()[0].sz_tried)} bytes"
 
@@ -303,7 +303,7 @@ def window_of_each_apply(subject: Subject) -> str:
     ),
 )
 def bytes_of_next_window(subject: Subject) -> str:
-    """Which `bytes` hold in the window in which they are committed, and then."""
+    """Which `bytes` apply in the window of the commit, and which afterwards."""
     quota = Scheme(bytes=2 * MIB, reset_ms=HOUR_MS)
     with running(subject, SLOW, TICKER, Scheme(bytes=MIB)) as context:
         context.until(lambda: context.effective()[1] == MIB)
@@ -316,11 +316,11 @@ def bytes_of_next_window(subject: Subject) -> str:
 
 
 @behaviour(
-    cites="damos_adjust_quota(), damos_quota_is_set()",
-    expect=since({"6.12": "stands still", "7.2": "is unlimited"}),
+    cites="damos_adjust_quota(), damos_quota_is_set(); 6.12.107 did as 6.16",
+    expect=since({"6.12": "is unlimited", "6.16": "stands still", "7.2": "is unlimited"}),
 )
 def quota_taken_away(subject: Subject) -> str:
-    """What a scheme does whose only quota is committed as 0."""
+    """What a scheme does after its only quota is committed as 0."""
     with running(subject, SLOW, TICKER, Scheme(bytes=MIB)) as context:
         context.after_ticks(3)
         context.commit(TICKER, Scheme())
@@ -363,7 +363,7 @@ def parked(subject: Subject) -> str:
     expect="in full",
 )
 def charge(subject: Subject) -> str:
-    """What is tried is charged, whether or not it could be moved."""
+    """Tried bytes are charged, whether or not they could be moved."""
     return _charged(subject, Scheme("migrate_hot", SLOW, bytes=4 * MIB))
 
 
@@ -372,7 +372,7 @@ def charge(subject: Subject) -> str:
     expect=since({"6.12": "ENOENT", "7.2": "in part"}),
 )
 def fail_charge(subject: Subject) -> str:
-    """A share of what could not be moved is charged (7.2)."""
+    """Only a share of the bytes that could not be moved is charged (7.2)."""
     quota = Scheme("migrate_hot", SLOW, bytes=4 * MIB, fail_charge=(1, 1_024))
     return refusal_or(lambda: _charged(subject, quota))
 

@@ -1,4 +1,4 @@
-"""The kernel of a guest as a subject. Refuses to exist anywhere else."""
+"""The kernel of a guest as a subject. It works only inside a guest."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ class RealSubject:
             try:
                 self.sysfs.write(path, value)
             except SysfsError:
-                # What becomes of the other writer is not what is looked at.
+                # The result of the other writer does not matter here.
                 return
 
         other = threading.Thread(target=write, daemon=True)

@@ -1,4 +1,4 @@
-"""What a running kdamond tells, and when: updates asked for and unasked, and a pause."""
+"""What a running kdamond reports: updates by command, updates by itself, and a pause."""
 
 from tests.contract.behaviour import behaviour, since
 from tests.contract.context import CONTEXT, KDAMOND, MIB, Goal, Scheme
@@ -62,7 +62,7 @@ def numbers_of_tried_regions(subject: Subject) -> list[str]:
     expect=since({"6.12": "no refresh_ms", "6.18": {"off": "0", "refreshed": True}}),
 )
 def refreshed(subject: Subject) -> str | dict[str, str | bool]:
-    """With refresh_ms the files of statistics follow by themselves; without, they do not."""
+    """With refresh_ms the files of statistics are updated by themselves; otherwise they are not."""
     context = stage(subject)
     path = f"{SCHEME}/stats/sz_tried"
     if not subject.sysfs.exists(f"{KDAMOND}/refresh_ms"):
@@ -84,7 +84,7 @@ def refreshed(subject: Subject) -> str | dict[str, str | bool]:
     ),
 )
 def pause(subject: Subject) -> str | dict[str, bool]:
-    """A paused kdamond applies nothing, still serves commands, and goes on as the same one."""
+    """A paused kdamond applies nothing, serves commands, and continues as the same thread."""
     context = stage(subject)
     path = f"{CONTEXT}/pause"
     if not subject.sysfs.exists(path):
@@ -108,7 +108,7 @@ def pause(subject: Subject) -> str | dict[str, bool]:
     expect={"with": "begins small", "without": str(4 * MIB)},
 )
 def goal_without_target(subject: Subject) -> dict[str, str]:
-    """A goal whose target is 0 is no goal: the quota is what `bytes` says, from the beginning."""
+    """A goal whose target is 0 is ignored: the quota is `bytes` from the beginning."""
     seen: dict[str, str] = {}
     for name, target in (("with", 10_000), ("without", 0)):
         goal = Goal(current_value=9_999, target_value=target)

@@ -1,4 +1,4 @@
-"""Every behaviour once, in a guest: `python3 -m tests.contract.run --workload PROGRAM > seen`.
+"""Runs each behaviour once in a guest: `python3 -m tests.contract.run --workload PROGRAM > seen`.
 
 One JSON object on a line: first the kernel's release, then each behaviour with what was `seen` or
 how it `failed`. A line is written as soon as it is known, so that a guest that dies has told which
@@ -29,7 +29,7 @@ Line = dict[str, object]
 def lines(
     behaviours: Sequence[Behaviour], subject: Subject, now_s: Callable[[], float]
 ) -> Iterator[Line]:
-    """What is seen of each behaviour, from a kernel at rest to one at rest."""
+    """Run each behaviour; the kernel is at rest before and after each."""
     for entry in behaviours:
         began_s = now_s()
         line = one(entry, subject)
@@ -37,7 +37,7 @@ def lines(
 
 
 def one(entry: Behaviour, subject: Subject) -> Line:
-    """One behaviour; cleaned up whatever happens."""
+    """Run one behaviour, and clean up whatever happens."""
     try:
         rest(subject)
         try:
@@ -50,7 +50,7 @@ def one(entry: Behaviour, subject: Subject) -> Line:
 
 
 def chosen(pattern: str) -> tuple[Behaviour, ...]:
-    """The behaviours whose id matches."""
+    """Return the behaviours whose id matches."""
     return tuple(entry for entry in table() if fnmatch(entry.id, pattern))
 
 

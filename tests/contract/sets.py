@@ -19,25 +19,25 @@ HOT_HZ = 400.0
 
 
 class Sets(Protocol):
-    """What a behaviour may do with memory of its own."""
+    """What a behaviour can do with its own memory."""
 
     def place(self, name: str, nid: int, size_bytes: int, *, only: bool = False) -> None:
-        """Fault in a set, on that node while it has room; with `only`, there at any price."""
+        """Fault in a set on a node while it has room; with `only`, on no other node."""
 
     def cache(self, name: str, nid: int, size_bytes: int) -> None:
         """The same as page cache of a file."""
 
     def heat(self, name: str, rate_hz: float = HOT_HZ) -> None:
-        """Touch all its pages so often a second from now on; 0 is never."""
+        """Touch all its pages `hz` times a second from now on; 0 means never."""
 
     def where(self, name: str) -> Mapping[int, int]:
-        """How many of its pages are on each node; nodes with none are left out."""
+        """Return how many of its pages are on each node; nodes without any are left out."""
 
     def free(self, name: str) -> None:
-        """Give its pages back."""
+        """Free its pages."""
 
     def close(self) -> None:
-        """Give all pages back."""
+        """Free all pages."""
 
 
 @dataclass(slots=True)
@@ -63,8 +63,13 @@ class WorkloadSets:
         self.ask(f"hot {name} {rate_hz}" if rate_hz else f"cold {name}")
 
     def where(self, name: str) -> Mapping[int, int]:
-        counts = dict(word.split(":") for word in self.ask(f"where {name}").split())
-        return {int(nid): int(pages) for nid, pages in counts.items() if nid != "absent"}
+        counts = _counts(self.ask(f"where {name}"))
+        return {int(nid): pages for nid, pages in counts.items() if nid != "absent"}
+
+    def served(self, name: str, nid: int, stride: int) -> float:
+        """Return the share of the next touches that a node serves, by each `stride`-th."""
+        counts = _counts(self.ask(f"hits {name} {stride}"))
+        return counts.get(str(nid), 0) / sum(counts.values())
 
     def free(self, name: str) -> None:
         self.ask(f"free {name}")
@@ -106,3 +111,8 @@ class WorkloadSets:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         return self._process.stdin, self._process.stdout
+
+
+def _counts(answer: str) -> dict[str, int]:
+    """Parse what the workload counts by node, as "0:12 1:34 absent:5"."""
+    return {nid: int(count) for nid, count in (word.split(":") for word in answer.split())}

@@ -9,10 +9,10 @@ from tests.contract.behaviour import Behaviour
 from tests.contract.run import Line, one
 from tests.contract.sets import HOT_HZ
 from tests.contract.subject import modules_enabled
-from tierd.sim import machine
-from tierd.sim.kernel import SimClock, SimKernel
+from tierd.sim import machine_model
+from tierd.sim.context_spec import PAGE_BYTES
 from tierd.sim.memory import PageSet
-from tierd.sim.spec import PAGE_BYTES
+from tierd.sim.sim_kernel import SimClock, SimKernel
 
 T = TypeVar("T")
 
@@ -83,12 +83,12 @@ class SimSubject:
 
 
 def see(entry: Behaviour, series: str, seed: int = 0) -> Line:
-    """What a behaviour shows on a simulated kernel of its own."""
-    return one(entry, SimSubject(SimKernel(series, machine.load(MACHINE), seed)))
+    """Run a behaviour on a new simulated kernel."""
+    return one(entry, SimSubject(SimKernel(series, machine_model.load(MACHINE), seed)))
 
 
 def lines(behaviours: tuple[Behaviour, ...], series: str, times: int = 1) -> Iterator[Line]:
-    """Each behaviour, as often as asked, each time with another seed."""
+    """Run each behaviour several times, each time with another seed."""
     for seed in range(times):
         for entry in behaviours:
             yield {"id": entry.id, **see(entry, series, seed), "took_s": 0.0}

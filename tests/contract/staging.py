@@ -1,4 +1,4 @@
-"""Kdamonds that are staged file by file, for behaviours about what each file and command takes."""
+"""Kdamonds that are staged file by file, for behaviours about single files and commands."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -69,17 +69,17 @@ def regions(subject: Subject, *ranges: tuple[int, int]) -> None:
 
 
 def answer(subject: Subject, word: str, kdamond: int = 0) -> str:
-    """What a command comes to: "ok", or the name of an errno."""
+    """Return the result of a command: "ok" or the name of an errno."""
     return taken(subject, f"{KDAMONDS}/{kdamond}/state", word)
 
 
 def taken(subject: Subject, path: str, value: str) -> str:
-    """What a write comes to: "ok", or the name of an errno."""
+    """Return the result of a write: "ok" or the name of an errno."""
     return errno_of(lambda: subject.sysfs.write(path, value))
 
 
 def answers(subject: Subject, words: Iterable[str] = COMMANDS) -> Mapping[str, str]:
-    """What each command comes to."""
+    """Return the result of each command."""
     return {word: answer(subject, word) for word in words}
 
 
@@ -93,18 +93,18 @@ def until(subject: Subject, happened: Callable[[], bool]) -> None:
 
 
 def rounds(context: Context) -> int:
-    """How often the first scheme, which takes everything, has done so."""
+    """Return how often the first scheme was applied; it takes everything."""
     return context.stats()[0].sz_tried // context.size_bytes
 
 
 def after_rounds(context: Context, more: int) -> None:
-    """Wait until the first scheme, if it takes everything, has done so many times more."""
+    """Wait until the first scheme, which takes everything, was applied this many times more."""
     goal = rounds(context) + more
     context.until(lambda: rounds(context) >= goal)
 
 
 def ended(subject: Subject) -> None:
-    """A kdamond that was on and ended by itself: its processes are gone, as it has none."""
+    """Return a kdamond that was on and ended by itself, because it has no target process."""
     bare(subject)
     subject.sysfs.write(STATE, "on")
     until(subject, lambda: subject.sysfs.read(STATE) == "off")

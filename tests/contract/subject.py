@@ -1,6 +1,6 @@
-"""What a behaviour may use: a kernel that is there to be tried out, real or simulated.
+"""The kernel that a behaviour works on, real or simulated.
 
-`sysfs` is raw: EBUSY comes through, since when it comes is among the behaviours. Every behaviour
+`sysfs` does not retry on EBUSY, because behaviours test when it occurs. Every behaviour
 starts on a kernel at rest (`rest`): no kdamond of the sysfs interface, no DAMON module running.
 """
 
@@ -35,20 +35,20 @@ class Subject(Protocol):
 
     @property
     def at_boot(self) -> Mapping[str, str]:
-        """The `enabled` parameter of every DAMON module, as the kernel came up."""
+        """The `enabled` parameter of every DAMON module after boot."""
 
     def during(self, path: str, value: str, attempt: Callable[[], T]) -> T:
-        """What an attempt gives while somebody else's write is being served."""
+        """Return the result of an attempt while another user's write is being served."""
 
     def make_cgroup(self, name: str) -> str:
-        """A new memory control group; its path as DAMON wants it."""
+        """Create a memory cgroup and return its path as DAMON needs it."""
 
     def remove_cgroup(self, name: str) -> None:
-        """The control group goes."""
+        """Remove the cgroup."""
 
 
 def errno_of(attempt: Callable[[], object]) -> str:
-    """The name of the errno that something was refused with, or "ok"."""
+    """Return the name of the errno of a refused operation, or "ok"."""
     try:
         attempt()
     except SysfsError as error:
@@ -85,7 +85,7 @@ def turn_off(sysfs: Sysfs, state: str) -> None:
 
 
 def patiently(subject: Subject, attempt: Callable[[], T]) -> T:
-    """Attempt again while the answer is EBUSY, a bounded number of times."""
+    """Repeat an attempt while the answer is EBUSY, a limited number of times."""
     for _ in range(TRIES_MAX):
         try:
             return attempt()
@@ -97,7 +97,7 @@ def patiently(subject: Subject, attempt: Callable[[], T]) -> T:
 
 
 def text(sysfs: Sysfs, path: str) -> str | None:
-    """A file's text, or None where this kernel has no such file."""
+    """Return the text of a file, or None if this kernel does not have it."""
     try:
         return sysfs.read(path)
     except SysfsError as error:

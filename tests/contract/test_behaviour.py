@@ -1,4 +1,4 @@
-"""The table's own rules: what agrees with what, and who may be asked."""
+"""The rules of the contract table itself."""
 
 from pathlib import Path
 

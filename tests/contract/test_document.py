@@ -1,4 +1,4 @@
-"""docs/kernel-support.md is what the table says today."""
+"""docs/kernel-support.md agrees with the table."""
 
 from tests.contract.behaviour import table
 from tests.contract.document import PAGE, page

@@ -11,9 +11,9 @@ import pytest
 
 from tests.contract.behaviour import SERIES, table
 from tests.contract.simulated import see
-from tierd.sim import context, law
+from tierd.sim import context_builder, kernel_math
+from tierd.sim.context_spec import SchemeSpec, SchemeStats
 from tierd.sim.scheme import Scheme
-from tierd.sim.spec import SchemeSpec, SchemeStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Lie:
 
 def an_errno(patch: pytest.MonkeyPatch) -> None:
     """A scheme that cannot be made is EINVAL, as one would expect."""
-    patch.setattr(context, "ENOMEM", EINVAL)
+    patch.setattr(context_builder, "ENOMEM", EINVAL)
 
 
 def a_commit_rule(patch: pytest.MonkeyPatch) -> None:
@@ -54,23 +54,25 @@ def another_commit_rule(patch: pytest.MonkeyPatch) -> None:
 
 def the_goal_law(patch: pytest.MonkeyPatch) -> None:
     """The quota grows by half of the share that is missing."""
-    feed = law.feed_loop_next_input
+    feed = kernel_math.feed_loop_next_input
 
     def timid(last: int, score: int) -> int:
-        return (last + feed(last, score)) // 2 if score < law.SCORE_MET else feed(last, score)
+        return (
+            (last + feed(last, score)) // 2 if score < kernel_math.SCORE_MET else feed(last, score)
+        )
 
-    patch.setattr(law, "feed_loop_next_input", timid)
+    patch.setattr(kernel_math, "feed_loop_next_input", timid)
 
 
 def the_law_by_a_little(patch: pytest.MonkeyPatch) -> None:
     """The quota grows by two in a hundred too much: less than any eye would see."""
-    feed = law.feed_loop_next_input
+    feed = kernel_math.feed_loop_next_input
 
     def generous(last: int, score: int) -> int:
         grown = feed(last, score)
         return grown + (grown - last) // 50
 
-    patch.setattr(law, "feed_loop_next_input", generous)
+    patch.setattr(kernel_math, "feed_loop_next_input", generous)
 
 
 LIES = (

@@ -1,4 +1,4 @@
-"""The files of DAMON's sysfs directory: which there are, what they say at first, who may write."""
+"""The files of DAMON's sysfs directory: their names, first values and permissions."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -39,7 +39,7 @@ def is_folder(sysfs: Sysfs, path: str) -> bool:
 
 def recorded(series: str) -> Told:
     """The listing that was recorded on that series, one "path = value" on a line."""
-    text = (files("tierd.sim") / "profiles" / f"{series}.tree").read_text()
+    text = (files("tierd.sim") / "series" / f"damon-{series}.tree").read_text()
     pairs = (line.partition(" =") for line in text.splitlines())
     known: dict[str, str] = {path: value.strip() for path, _, value in pairs}
     return Told(known, f"{len(known)} files as recorded")
@@ -50,7 +50,7 @@ def recorded(series: str) -> Told:
     expect=since({series: recorded(series) for series in SERIES}),
 )
 def one_of_each(subject: Subject) -> dict[str, str]:
-    """With one of each object the tree is the recorded one, file for file and default for
+    """With one of each object the tree is the same as the recorded one, in each file and each
     default.
     """
     sysfs = bare(subject)
@@ -94,7 +94,7 @@ def new_region(subject: Subject) -> dict[str, str]:
     ),
 )
 def new_probe_filter(subject: Subject) -> dict[str, str] | str:
-    """A new filter of a monitoring probe rejects what is not anonymous."""
+    """A new filter of a monitoring probe rejects pages that are not anonymous."""
     sysfs = bare(subject)
     if not sysfs.exists(f"{ATTRS}/probes"):
         return "no probes"
@@ -110,7 +110,7 @@ def new_probe_filter(subject: Subject) -> dict[str, str] | str:
     ),
 )
 def read_only(subject: Subject) -> dict[str, str]:
-    """What only tells cannot be written, not even by root."""
+    """Files that only report cannot be written, not even by root."""
     sysfs = bare(subject)
     sysfs.write(f"{CONTEXT}/schemes/nr_schemes", "1")
     paths = (
@@ -125,7 +125,7 @@ def read_only(subject: Subject) -> dict[str, str]:
 
 @behaviour(cites="kobject_put() of damon_sysfs_*_rm_dirs()", expect={"read": "ENOENT", "kept": []})
 def removed(subject: Subject) -> dict[str, str | list[str]]:
-    """nr_kdamonds of 0 takes every directory away."""
+    """Writing 0 to nr_kdamonds removes all directories."""
     sysfs = bare(subject)
     sysfs.write(f"{KDAMONDS}/nr_kdamonds", "0")
     left = [name for name in sysfs.listdir(KDAMONDS) if name != "nr_kdamonds"]

@@ -1,4 +1,4 @@
-"""Boots a guest for a scenario and returns the facts that it told."""
+"""Boots a guest for a scenario, and returns the facts that the scenario printed."""
 
 import json
 from collections.abc import Mapping
@@ -6,15 +6,15 @@ from typing import Any
 
 from tests.contract.guests import workload
 from tests.vm import guest, rootfs
-from tierd.sim.machine import Machine
+from tierd.sim.machine_model import MachineModel
 
-# A scenario takes half a minute to four on an idle machine; this is for one with much else to do.
+# A scenario takes half a minute to four minutes on an idle machine, and longer on a busy one.
 SCENARIO_S_MAX = 1200.0
 
 
 def told(
     series: str,
-    machine: Machine,
+    machine: MachineModel,
     scenario: str,
     *words: str,
     append: str = "",

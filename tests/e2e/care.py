@@ -1,4 +1,4 @@
-"""In a guest: the configuration changed under the daemon, and kdamonds that die beneath it."""
+"""In a guest: the configuration changes and kdamonds die while the daemon runs."""
 
 import signal
 import sys
@@ -14,12 +14,12 @@ FASTER = "neighbours: {demotion_enabled: on}\nrate_limit: 50MB/s\n"
 SLOWER = "neighbours: {demotion_enabled: on}\nrate_limit: 20MB/s\n"
 BAD = "rate_limt: 50MB/s\n"
 
-# Each death waits twice as long as the one before, from a second on.
+# After each death tierd waits twice as long as after the one before, beginning with a second.
 DEATHS = 3
 
 
 def quota() -> int:
-    """Of the first scheme that moves pages; those before it only count."""
+    """Return the quota of the first scheme that moves pages. The schemes before it only count."""
     schemes = sorted(ADMIN.glob("0/contexts/0/schemes/[0-9]*"))
     first = next(scheme for scheme in schemes if inside.text(scheme / "action") != "stat")
     return int(inside.text(first / "quotas/bytes") or 0)
@@ -30,7 +30,7 @@ def events(name: str) -> list[dict[str, Any]]:
 
 
 def reloads(daemon: Daemon) -> dict[str, Any]:
-    """Good and bad configurations, by the command and by the signal."""
+    """Load good and bad configurations, by the command and by the signal."""
     seen: dict[str, Any] = {"at_first": quota(), "pids": inside.pids()}
     inside.configure(FASTER)
     good = inside.verb("reload")
@@ -43,7 +43,7 @@ def reloads(daemon: Daemon) -> dict[str, Any]:
     seen["bad_by_signal"] = [quota(), daemon.process.poll(), inside.status()["state"]]
     inside.configure(SLOWER)
     daemon.process.send_signal(signal.SIGHUP)
-    # The file holds the new value before the change is over; the event comes after it.
+    # DAMON's file has the new value before the change is complete. The event comes when it is.
     inside.wait_for("the second reload", lambda: len(events("reload")) == 2)
     seen["good_by_signal"] = quota()
     seen["pids_after"] = inside.pids()
@@ -51,7 +51,7 @@ def reloads(daemon: Daemon) -> dict[str, Any]:
 
 
 def deaths() -> dict[str, Any]:
-    """Turn a kdamond off as often as tierd turns it on, and see how long it waits."""
+    """Turn a kdamond off again and again, and measure how long tierd waits to turn it on."""
     waits = []
     for death in range(1, DEATHS + 1):
         inside.put(ADMIN / "0/state", "off")

@@ -1,4 +1,4 @@
-"""The Debian package, built by Debian's tools from a copy of the checkout."""
+"""Builds the Debian package with Debian's tools from a copy of the checkout."""
 
 import os
 import shutil
@@ -13,17 +13,18 @@ from tests.conftest import REQUIRE_VARIABLE
 
 ROOT = Path(__file__).parent.parent.parent
 TOOLS = ("dpkg-buildpackage", "dh", "dh_python3")
+PACKAGES = "build-essential, debhelper, dh-python"
 
-# Not of the sources, and large.
+# These are large, and not part of the sources.
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
 
 
 @cache
 def package() -> bytes:
-    """The package; a test that cannot have it is skipped."""
+    """Return the package. Skip the test if a tool to build it is missing."""
     lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
     if lacking:
-        reason = f"no package: {', '.join(lacking)} not installed (dpkg-dev, debhelper, dh-python)"
+        reason = f"no package: {', '.join(lacking)} not installed ({PACKAGES})"
         if os.environ.get(REQUIRE_VARIABLE) == "1":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
@@ -35,7 +36,7 @@ def package() -> bytes:
 
 
 def newer(given: bytes) -> bytes:
-    """The same package as the next version, for an upgrade."""
+    """Return the same package with a higher version, for an upgrade."""
     with tempfile.TemporaryDirectory(prefix="tierd-deb.") as scratch:
         old, tree, made = (Path(scratch) / name for name in ("old.deb", "tree", "new.deb"))
         old.write_bytes(given)

@@ -1,7 +1,7 @@
-"""In a guest: one scheme with the kernel's own goal and its twin with tierd's emulation of it.
+"""In a guest: a scheme with the kernel's own goal, and its twin with tierd's emulation of the goal.
 
 Both are in one context, so that they see the same node in the same windows. Nothing is hot below,
-so that nothing moves; the quotas grow by what is missing of the goal, and are read together.
+so nothing moves. Both quotas grow by what is missing of the goal, and are read together.
 """
 
 import dataclasses
@@ -14,36 +14,37 @@ from tests.e2e.inside import MIB, note
 from tierd import feedback, planning
 from tierd.clock import SystemClock
 from tierd.configuration.config import Config, Tuner
-from tierd.kdamonds import apply
-from tierd.machine import discovery, observe
+from tierd.kdamonds import apply, restore
+from tierd.kdamonds.kernel import Kernel
+from tierd.machine import discovery, features
 from tierd.plans.damon import Write, scheme_dir, writes
-from tierd.plans.plan import Direction, Item, Loop, Plan
-from tierd.sysfs import PatientSysfs, RealSysfs
+from tierd.plans.plan import Controller, Direction, Item, Plan
+from tierd.sysfs import RealSysfs, Sysfs
 from tierd.tuner import tuners
-from tierd.tuner.demand import Memory
-from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
+from tierd.tuner.demand import ControllerState
+from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, Way, WayMeasurement
 
-# So much is free; what tierd would leave free is half of it, so that a quota grows by nearly a
-# tenth in each window.
+# The free share of the node. tierd would leave half of it free, so a quota grows by nearly a tenth
+# in each window.
 FREE_SHARE = 0.17
 
-# Looks at both quotas, about one for each window of 200 ms.
+# How often both quotas are read: about once in each window of 200 ms.
 LOOKS = 160
 LOOK_S = 0.2
 
-# Until what this program itself takes of the node has settled: a window in which one of the two
-# has seen the node otherwise sets them apart for good.
+# Seconds until this program takes no more memory from the node. If the two saw a different amount
+# of free memory in one window, their quotas would stay apart.
 QUIET_S = 5.0
 
 CONFIG = Config(tuner=Tuner.kernel, auto_intervals=False, window_ms=200, manage_damon_stat=True)
 
 
-def twinned(plan: Plan, item: Item, capabilities: observe.Capabilities) -> Plan:
-    """The plan with a second scheme beside an item's, steered by `user_input`."""
+def twinned(plan: Plan, item: Item, capabilities: features.Capabilities) -> Plan:
+    """Return the plan with a second scheme beside that of an item, steered by `user_input`."""
     kdamonds = list(plan.kdamonds)
     kdamond = kdamonds[item.kdamond]
     schemes = kdamond.context.schemes
-    goals = (tuners.goal(Loop.emulated, item.aim),)
+    goals = (tuners.goal(Controller.emulated, item.aim),)
     quota = dataclasses.replace(schemes[item.scheme].quota, goals=goals)
     twin = dataclasses.replace(schemes[item.scheme], quota=quota)
     context = dataclasses.replace(kdamond.context, schemes=(*schemes, twin))
@@ -53,12 +54,12 @@ def twinned(plan: Plan, item: Item, capabilities: observe.Capabilities) -> Plan:
     )
 
 
-def look(item: Item, twin: int, limits: Limits, sysfs: PatientSysfs) -> dict[str, int]:
-    """Feed the twin, and read both quotas at one moment."""
+def look(item: Item, twin: int, limits: Limits, sysfs: Sysfs) -> dict[str, int]:
+    """Write an input for the twin, and read both quotas at the same moment."""
     node = item.aim.node
-    seen = NodeReading(inside.total_bytes(node), inside.free_bytes(node), 0)
-    reading = Reading(LOOK_S, {node: seen}, {item.id: WayReading(0, 0, 1, 0.2)})
-    value = feedback.step(Memory(), reading, limits)[1].inputs[item.id].value
+    seen = NodeMeasurement(inside.total_bytes(node), inside.free_bytes(node), 0)
+    reading = Measurement(LOOK_S, {node: seen}, {item.id: WayMeasurement(0, 0, 1, 0.2)})
+    value = feedback.step(ControllerState(), reading, limits)[1].inputs[item.id].value
     folder = scheme_dir(item.kdamond, twin)
     write = Write(f"{folder}/quotas/goals/0/current_value", str(value))
     sysfs.write(write.path, write.value)
@@ -79,18 +80,19 @@ def main() -> int:
     keep = int(inside.total_bytes(0) * FREE_SHARE)
     sets.place("cold", 0, inside.free_bytes(0) - keep)
     clock = SystemClock()
-    sysfs = PatientSysfs(RealSysfs(), clock)
-    capabilities = observe.probe(sysfs)
+    kernel = Kernel.patient(RealSysfs(), clock)
+    sysfs = kernel.sysfs
+    capabilities = features.probe(sysfs)
     plan = planning.plan_for(sysfs, discovery.discover(sysfs, None), capabilities, CONFIG)
     item = next(item for item in plan.items if item.direction is Direction.promote)
     twin = len(plan.kdamonds[item.kdamond].context.schemes)
     time.sleep(QUIET_S)
-    applied = apply.start(sysfs, clock, twinned(plan, item, capabilities), lambda _saved: None)
+    applied = apply.start(kernel, twinned(plan, item, capabilities), lambda _saved: None)
     way = Way(item.id, item.direction, item.source_node, item.target_node, 1, 1, item.aim)
-    limits = Limits(Loop.emulated, (way,), CONFIG.headroom_bp, charges_failures=True)
+    limits = Limits(Controller.emulated, (way,), CONFIG.headroom_bp, charges_failures=True)
     looks = [look(item, twin, limits, sysfs) for _ in range(LOOKS)]
     note(f"from {looks[0]} to {looks[-1]}")
-    apply.restore(sysfs, clock, applied.saved)
+    restore.restore_all(kernel, applied.saved)
     facts: dict[str, Any] = {"looks": looks, "free_mib": inside.free_bytes(0) // MIB}
     sets.close()
     inside.tell(facts)

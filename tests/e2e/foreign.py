@@ -1,4 +1,4 @@
-"""In a guest: kdamonds that damo has made, running and turned off, and tierd beside them."""
+"""In a guest: tierd beside kdamonds that damo has made, while they run and when they are off."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def damo(*words: str) -> None:
 
 
 def tree() -> dict[str, str | None]:
-    """Every file of DAMON's that can be read, the pids of kdamonds among them."""
+    """Return each of DAMON's files that can be read, with its text. The pids are among them."""
     found = {}
     for path in sorted(ADMIN.rglob("*")):
         if path.is_file() and os.access(path, os.R_OK) and path.stat().st_mode & 0o444:
@@ -30,7 +30,7 @@ def tree() -> dict[str, str | None]:
 
 
 def refused() -> dict[str, Any]:
-    """What tierd says and does beside somebody else's kdamond."""
+    """Return what tierd says and does beside a foreign kdamond."""
     before = tree()
     ran = inside.verb("run")
     return {

@@ -1,4 +1,4 @@
-"""In a guest whose slow node is a memory module: the module leaves and comes back beneath tierd."""
+"""In a guest whose slow node is a memory module: it leaves and comes back while tierd runs."""
 
 import sys
 import time
@@ -13,7 +13,8 @@ SLOW = Path("/sys/devices/system/node/node1")
 HOT_BYTES = 24 * MIB
 HOT_HZ = 60.0
 
-# tierd hears a block's uevent, waits 1 to 3 s for the rest and plans; the rest is for a slow guest.
+# tierd gets the uevent of a block, waits 1 to 3 s for the other blocks, and plans. A slow guest
+# needs more time.
 BOUND_S = 60.0
 
 
@@ -22,7 +23,7 @@ def blocks() -> list[Path]:
 
 
 def switch(wanted: list[Path], state: str) -> list[str]:
-    """Bring blocks into a state; the names of those that would not go."""
+    """Bring blocks into a state. Return the names of the blocks that refused."""
     refused = []
     for block in wanted:
         if (block / "state").read_text().strip() == state:
@@ -36,13 +37,13 @@ def switch(wanted: list[Path], state: str) -> list[str]:
 
 
 def planned() -> int:
-    """How often the daemon has made a new plan because memory came or went."""
+    """Return how often the daemon has made a new plan because memory came or went."""
     shown = inside.status()
     return sum(event["event"] == "replanned" for event in shown["events"])
 
 
 def followed(change: int) -> dict[str, Any]:
-    """Wait for the kernel's tree to be that of the machine as it is now."""
+    """Wait until DAMON's files hold a plan for the machine as it is now."""
     began_s = time.monotonic()
 
     def agreed() -> bool:

@@ -31,7 +31,7 @@ LOG = Path("/tmp/tierd.log")
 STATE = Path("/run/tierd/state.json")
 CONFIG = Path("/etc/tierd/tierd.yaml")
 
-# Emulated, a guest may be twenty times slower than the slowest seen, and still right.
+# Emulated guests on a busy host are slow. This allows twenty times what the slowest one needed.
 PATIENCE_S = 180.0
 POLL_S = 0.25
 
@@ -39,12 +39,12 @@ MIB = 1 << 20
 
 
 class Late(AssertionError):
-    """Something that was waited for did not happen."""
+    """Something did not happen in time."""
 
 
 @dataclass(slots=True)
 class Daemon:
-    """`tierd run`, as an init system would hold it."""
+    """`tierd run` as a child process, as an init system would run it."""
 
     log: Path
     process: "subprocess.Popen[bytes]" = field(init=False)
@@ -60,7 +60,7 @@ class Daemon:
         return bool(shown.returncode == 0 and json.loads(shown.stdout)["state"] == "active")
 
     def stop(self) -> int:
-        """Ask it to end, as systemd does; its exit status."""
+        """Ask it to end, as systemd does. Return its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE_S)
 
@@ -70,7 +70,7 @@ class Daemon:
 
 
 def started() -> Daemon:
-    """The daemon, once it says that it is active."""
+    """Start the daemon, and return it when it is active."""
     daemon = Daemon(LOG)
     if not within(daemon.active, PATIENCE_S):
         shown = verb("status")
@@ -97,7 +97,7 @@ def wait_for(what: str, reached: Callable[[], bool], bound_s: float = PATIENCE_S
 
 
 def within(reached: Callable[[], bool], bound_s: float) -> bool:
-    """Whether it came true in time; looked at once more at the end."""
+    """True if the condition becomes true in time. It is checked once more at the end."""
     end_s = time.monotonic() + bound_s
     while time.monotonic() < end_s:
         if reached():
@@ -107,7 +107,7 @@ def within(reached: Callable[[], bool], bound_s: float) -> bool:
 
 
 def text(path: Path) -> str | None:
-    """A file's text; None where there is none. DAMON's may be busy for a moment."""
+    """Return the text of a file; None if there is no such file. Wait while DAMON is busy."""
     end_s = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -121,12 +121,12 @@ def text(path: Path) -> str | None:
 
 
 def migrated_bytes() -> int:
-    """Bytes that have changed their node since boot, whoever moved them, as the kernel counts."""
+    """Return the kernel's count of all bytes that have moved to another node since the boot."""
     return events(RealSysfs())["pgmigrate_success"] * PAGE
 
 
 def put(path: Path, value: str) -> None:
-    """Write to a file of the kernel; DAMON's may be busy for a moment."""
+    """Write to a file of the kernel. Wait while DAMON is busy."""
     end_s = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -139,7 +139,7 @@ def put(path: Path, value: str) -> None:
 
 
 def neighbourhood() -> dict[str, str | None]:
-    """The settings that tierd touches, or might."""
+    """Return the settings that tierd changes, or could change."""
     return {
         "nr_kdamonds": text(COUNT),
         "damon_stat": text(DAMON_STAT),
@@ -149,7 +149,7 @@ def neighbourhood() -> dict[str, str | None]:
 
 
 def pids() -> list[int]:
-    """Of all kdamonds of the tree, in order."""
+    """Return the pids of all kdamonds, in the order of their indexes."""
     return [int(text(ADMIN / str(k) / "pid") or 0) for k in range(int(text(COUNT) or 0))]
 
 
@@ -167,18 +167,18 @@ def _meminfo_bytes(node: int, name: str) -> int:
 
 
 def begin() -> WorkloadSets:
-    """The guest made ready, and the program that holds memory."""
+    """Prepare the guest, and start the program that holds memory."""
     require_guest()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", type=Path, required=True, help="built from workload.c")
     arguments, _ = parser.parse_known_args()
-    # It moves pages as well: what arrives should be tierd's doing.
+    # NUMA balancing moves pages too. Only tierd should move them here.
     Path("/proc/sys/kernel/numa_balancing").write_text("0")
     return WorkloadSets(arguments.workload, Path("/var/tmp"))
 
 
 def configure(config: str) -> None:
-    """The configuration where `tierd run` looks for it; an empty text for none."""
+    """Write the configuration to where `tierd run` reads it. An empty text means the defaults."""
     CONFIG.parent.mkdir(parents=True, exist_ok=True)
     CONFIG.write_text(config)
 
@@ -193,5 +193,5 @@ def log_text() -> str:
 
 
 def note(what: str) -> None:
-    """Progress, for whoever reads why a scenario failed."""
+    """Print a line about the progress, for somebody who asks why a scenario failed."""
     os.write(2, f"[{time.monotonic():.0f}] {what}\n".encode())

@@ -1,7 +1,7 @@
-"""In a guest: kill -9 at moments drawn from a seed, and what stands after each.
+"""In a guest: kill -9 at moments drawn from a seed, and what is left after each kill.
 
-Where nothing stands yet the moment falls between the first record on disk and the last kdamond
-turned on, where all of tierd's writes are; else anywhere from the start of Python to the ticks.
+If no kdamond exists yet, the moment is between the first record on disk and the last kdamond turned
+on, because all writes of tierd are there. Else it is at any time from the start of Python on.
 """
 
 import random
@@ -13,18 +13,20 @@ from typing import Any
 from tests.e2e import inside
 from tests.e2e.inside import ADMIN, Daemon, note
 from tierd.plans.damon import Command
-from tierd.plans.opening import GROWS
+from tierd.plans.plan import GROWING_INPUT
 
 SEED = 3
 KILLS = 20
 
-# Python and the adoption of what runs, in a guest, with some ticks.
+# Seconds in which Python starts, tierd adopts what runs, and ticks a few times, in a guest.
 LATER_S = 5.0
 
 
 def quotas() -> list[list[str | None]]:
-    """Action, quota and effective quota of each scheme that could move pages, if its kdamond
-    runs; the latter as the kernel has it now."""
+    """Return action, quota and effective quota of each scheme that could move pages.
+
+    Only kdamonds that run count. The kernel updates the effective quotas first.
+    """
     found = []
     for kdamond in sorted(ADMIN.glob("[0-9]*")):
         if inside.text(kdamond / "state") != "on":
@@ -39,7 +41,7 @@ def quotas() -> list[list[str | None]]:
 
 
 def once(number: int, chance: random.Random, build_s: float) -> dict[str, Any]:
-    """Start, kill at some moment, look."""
+    """Start the daemon, kill it at some moment, and return what is left."""
     before = inside.pids()
     daemon = Daemon(inside.LOG)
     if before:
@@ -48,7 +50,8 @@ def once(number: int, chance: random.Random, build_s: float) -> dict[str, Any]:
         at_s = chance.uniform(0, build_s)
         soon(inside.STATE.exists)
     else:
-        # Just after the tree's first write: some of these fall amid the others for certain.
+        # Just after the first write to DAMON's files, so that some kills surely fall between two
+        # writes.
         at_s = chance.uniform(0, build_s / 4)
         soon(lambda: inside.text(inside.COUNT) != "0")
     time.sleep(at_s)
@@ -64,7 +67,7 @@ def once(number: int, chance: random.Random, build_s: float) -> dict[str, Any]:
 
 
 def soon(reached: Callable[[], bool]) -> None:
-    """Wait for what tierd does, and notice it within milliseconds."""
+    """Wait for something that tierd does, and return within milliseconds of it."""
     end_s = time.monotonic() + inside.PATIENCE_S
     while not reached():
         if time.monotonic() > end_s:
@@ -73,7 +76,7 @@ def soon(reached: Callable[[], bool]) -> None:
 
 
 def built() -> float:
-    """How long tierd takes from its first record until all kdamonds run."""
+    """Return how many seconds tierd takes from its first record until all kdamonds run."""
     daemon = Daemon(inside.LOG)
     soon(inside.STATE.exists)
     began_s = time.monotonic()
@@ -84,14 +87,15 @@ def built() -> float:
 
 
 def while_growing() -> dict[str, Any]:
-    """Left with inputs by which quotas grow, until they are at their limits; then as the unit does.
+    """Kill tierd, let quotas grow to their limits, and then restore as the systemd unit does.
 
-    It is for tenths of a second that tierd has such inputs there, so they are written by hand.
+    tierd has inputs by which quotas grow there only for tenths of a second. So they are written
+    here.
     """
     inside.started().kill()
     for kdamond in sorted(ADMIN.glob("[0-9]*")):
         for goal in kdamond.glob("contexts/0/schemes/[0-9]*/quotas/goals/0/current_value"):
-            inside.put(goal, str(GROWS))
+            inside.put(goal, str(GROWING_INPUT))
         inside.put(kdamond / "state", Command.commit_goals)
     inside.wait_for("quotas to grow", lambda: all(limit == now for _, limit, now in quotas()))
     grown = quotas()
@@ -111,7 +115,7 @@ def main() -> int:
         kill = once(number, chance, build_s)
         facts["kills"].append(kill)
         if number % 2:
-            # From nothing again, or else all later ones would only meet what was adopted.
+            # The next start begins without kdamonds, or else all later starts would adopt.
             kill["restored"] = inside.verb("restore").returncode
             kill["left"] = inside.neighbourhood()
         note(f"{kill}")

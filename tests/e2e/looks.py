@@ -1,4 +1,4 @@
-"""In a guest: every command that only looks, before, while and after the daemon runs."""
+"""In a guest: each command that changes nothing, before, while and after the daemon runs."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ HOT_BYTES = 64 * MIB
 HOT_HZ = 100.0
 PICTURE = Path("/tmp/tierd.svg")
 
-# As somebody would type them while the daemon runs.
+# The commands that are run beside the daemon, as a user types them.
 ASKED = (
     "status",
     "status --json",
@@ -51,20 +51,20 @@ ASKED = (
     "print unit",
 )
 
-# The colours of `top`, and how it leaves the terminal.
+# The size of the terminal for `top`.
 TOP_COLUMNS, TOP_ROWS = 80, 30
 LOOKS_MAX = 60
 
 
 def asked(words: str) -> list[Any]:
-    """The command, its exit code, and what it said."""
+    """Run a command. Return it with its exit code and its output."""
     note(words)
     done = inside.verb(*words.split())
     return [words, done.returncode, done.stdout, done.stderr]
 
 
 def top() -> list[Any]:
-    """What `tierd top` draws in a terminal of that size until it has a scheme, and its exit."""
+    """Run `tierd top` in a terminal until it shows a scheme. Return its exit code and frames."""
     note("top")
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (TOP_ROWS, TOP_COLUMNS))
@@ -72,7 +72,7 @@ def top() -> list[Any]:
         [*inside.TIERD, "top"], stdin=theirs, stdout=theirs, env={**os.environ, "TERM": "xterm"}
     ) as shown:
         drawn = ""
-        # Each read waits for a frame, of which there is one a second.
+        # Each read waits for a frame. There is one frame per second.
         for _ in range(LOOKS_MAX):
             drawn += os.read(ours, 65_536).decode("utf-8", "replace")
             if "promote-1-0" in drawn:
@@ -101,7 +101,7 @@ def main() -> int:
     facts["picture"] = inside.text(PICTURE)
     facts["exit"] = daemon.stop()
     facts["after"] = [asked("events"), asked("history"), asked("status")]
-    # Somebody else's: the doctor has to see it, and leave it alone.
+    # A foreign kdamond: the doctor has to see it, and leave it alone.
     inside.put(ADMIN / "nr_kdamonds", "1")
     facts["foreign"] = asked("doctor")
     inside.put(ADMIN / "nr_kdamonds", "0")

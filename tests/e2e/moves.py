@@ -1,14 +1,14 @@
 """In a guest: `tierd run`, hot sets below and cold memory above, on every pair of nodes.
 
-Promotion first, while the fast nodes have room. Then each fast node is filled to the brim with
-cold memory, and its goal of free memory makes demotion work. All is counted by the workload.
+Promotion comes first, while the fast nodes have room. Then each fast node is filled with cold
+memory, and its goal of free memory makes demotion work. The workload counts all moves.
 """
 
 import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.contract.sets import PAGE, WorkloadSets
@@ -20,19 +20,28 @@ HOT_HZ = 60.0
 ARRIVED_SHARE = 0.9
 CLAIMED_SHARE = 0.95
 
-# Enough to tell the scheme's work from chance.
+# Fewer demoted pages than this may be chance.
 DEMOTED_PAGES_MIN = 256
 
-# Sets that a node is filled with, one after the other; the workload program holds 64.
+# A node is filled with at most this many sets, one after the other. The workload can hold 64.
 FILLS_MAX = 28
 PIECE_BYTES = 64 * MIB
 
 BOUND_S = 150.0
 
-# With consist a quota begins at one byte and grows in each window by the share that is missing of
-# the goal (damon_feed_loop_next_input()). What tierd keeps free is little more than what kswapd
-# does, so with the defaults that share is a tenth or less, and demotion takes many minutes to
-# begin. A goal far away shows in time that it works.
+# The bound for hot sets to arrive. On an idle machine they take half a minute, or a minute for two
+# steps.
+ARRIVAL_S_MAX = 450.0
+
+# The bound for a quota to double. It grows by a twentieth or a tenth in each window, so it doubles
+# in ten to fifteen windows. A window is no shorter than a sample, and samples get 10 s apart if
+# almost nothing is hot.
+GROWTH_S_MAX = 450.0
+
+# With the tuner `consist` of the kernel a quota begins at one byte. In each window it grows by the
+# share that is missing of the goal (damon_feed_loop_next_input()). tierd keeps little more memory
+# free than kswapd does, so with the defaults that share is a tenth or less, and demotion takes many
+# minutes to begin. With a goal that is far away it begins soon enough for a test.
 KERNEL_TUNER = "tuner: kernel\n"
 FAR_GOAL = KERNEL_TUNER + "headroom: 40%\n"
 
@@ -46,7 +55,10 @@ def pairs(plan: Mapping[str, Any], direction: str) -> list[tuple[int, int]]:
 
 
 def downwards(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What demotes, the fastest node first: new pages are young, and go up where there is room."""
+    """Return the items that demote, the fastest node first.
+
+    New pages are young, so tierd would promote them if a faster node still had room.
+    """
     downs = pairs(plan, "demote")
     items = [item for item in plan["items"] if item["direction"] == "demote"]
     return sorted(items, key=lambda item: item["source_node"] in {target for _, target in downs})
@@ -57,34 +69,41 @@ def hot_name(pair: tuple[int, int]) -> str:
 
 
 def promoted(sets: WorkloadSets, ways: list[tuple[int, int]]) -> dict[str, Any]:
-    """Wait until the hot set of each pair has left its node, and say where it is."""
+    """Wait until the hot set of each pair is above its node. Return where it was at the last look.
+
+    The test judges that look, because a moment later some pages may be elsewhere.
+    """
     began_s = time.monotonic()
+    where: dict[str, Mapping[int, int]] = {}
 
-    def gone(pair: tuple[int, int]) -> bool:
-        left = sets.where(hot_name(pair)).get(pair[0], 0)
-        return left <= (1 - ARRIVED_SHARE) * HOT_BYTES / PAGE
+    def looked() -> bool:
+        where.update({hot_name(pair): sets.where(hot_name(pair)) for pair in ways})
+        return arrived(ways, where)
 
-    inside.within(lambda: all(gone(pair) for pair in ways), BOUND_S)
-    where = {hot_name(pair): sets.where(hot_name(pair)) for pair in ways}
+    inside.within(looked, ARRIVAL_S_MAX)
     return {"where": where, "took_s": round(time.monotonic() - began_s, 1)}
 
 
-def demoted(sets: WorkloadSets, item: Mapping[str, Any], *, slow: bool) -> dict[str, Any]:
-    """Fill a node with cold memory, beyond what should stay free, and see where it goes.
+def arrived(ups: list[tuple[int, int]], where: Mapping[str, Mapping[Any, int]]) -> bool:
+    """True if the hot set of each pair is above its node, except for a few pages."""
+    wanted = ARRIVED_SHARE * HOT_BYTES / PAGE
+    return all(moved_up(ups, where[hot_name(pair)], pair[0]) >= wanted for pair in ups)
 
-    It is faulted in there and nowhere else, so each page that is elsewhere later was moved. Other
-    memory may be colder and go first, so the node is filled again until some of this goes too.
+
+def demoted(sets: WorkloadSets, item: Mapping[str, Any], *, slow: bool) -> dict[str, Any]:
+    """Fill a node with cold memory until less is free than should be, and see where it goes.
+
+    The pages are faulted in on this node only, so each page that is elsewhere later was moved.
+    Other memory may be colder and go first, so the node is filled again until some of them go too.
     """
     source, target = item["source_node"], item["target_node"]
     wanted_free = inside.total_bytes(source) * item["aim"]["target_bp"] // 10_000
     placed: dict[str, int] = {}
-
-    def where() -> Counter[int]:
-        return sum((Counter(sets.where(name)) for name in placed), Counter())
+    where: Counter[int] = Counter()
 
     def fill() -> None:
-        # Piece by piece, and no further below the headroom than makes demotion act: what moves
-        # there meanwhile, and a set too large, would be out of memory.
+        # The sets are small, and leave a little less free than the headroom, so that demotion acts.
+        # If a set were too large, or other pages came meanwhile, the node would run out of memory.
         while len(placed) < FILLS_MAX:
             room = inside.free_bytes(source) - wanted_free * 7 // 8
             if room < MIB:
@@ -93,43 +112,58 @@ def demoted(sets: WorkloadSets, item: Mapping[str, Any], *, slow: bool) -> dict[
             placed[name] = min(room, PIECE_BYTES) // PAGE
             sets.place(name, source, placed[name] * PAGE, only=True)
 
-    def gone() -> bool:
+    def refill() -> None:
         if inside.free_bytes(source) > wanted_free:
             fill()
-        return where()[target] >= DEMOTED_PAGES_MIN
+
+    def gone() -> bool:
+        refill()
+        # The test judges the last look.
+        where.clear()
+        for name in placed:
+            where.update(sets.where(name))
+        return where[target] >= DEMOTED_PAGES_MIN
 
     fill()
-    grown = grown_quota(item) if slow else None
+    grown = grown_quota(item, refill) if slow else None
     if slow:
         inside.configure(FAR_GOAL)
         assert inside.verb("reload").returncode == 0
     began_s = time.monotonic()
     inside.within(gone, BOUND_S)
     took_s = round(time.monotonic() - began_s, 1)
-    return {"pages": sum(placed.values()), "where": where(), "took_s": took_s, "grown": grown}
+    return {"pages": sum(placed.values()), "where": where, "took_s": took_s, "grown": grown}
 
 
-def grown_quota(item: Mapping[str, Any]) -> int:
-    """The scheme's effective quota, once it is more than the single byte that it began with."""
+def grown_quota(item: Mapping[str, Any], refill: Callable[[], None]) -> int:
+    """Return the scheme's effective quota when it has grown from the one byte that it began with.
+
+    It shrinks to a byte again while more memory is free than the goal asks for.
+    """
     scheme = ADMIN / f"{item['kdamond']}/contexts/0/schemes/{item['scheme']}"
 
     def effective() -> int:
         return int(inside.text(scheme / "quotas/effective_bytes") or 0)
 
-    inside.within(lambda: effective() > 1, BOUND_S)
+    def looked() -> bool:
+        refill()
+        return effective() > 1
+
+    inside.within(looked, GROWTH_S_MAX)
     return effective()
 
 
 def claims() -> dict[str, int]:
-    """Bytes that each scheme says it has moved."""
+    """Return the bytes that each scheme claims to have moved."""
     shown = inside.status()
     return {scheme["scheme"]: scheme["applied_bytes_total"] for scheme in shown["schemes"]}
 
 
 def claims_of(wanted: Mapping[str, int]) -> dict[str, int]:
-    """The same, once it is nearly as much as was seen to move, or at the end of patience.
+    """Wait until the claims are nearly as large as what was seen to move, and return them.
 
-    tierd asks a kdamond seldom where that is dear: one that samples every 10 s, every 100 s.
+    The wait has a bound. tierd seldom reads the statistics of a kdamond that samples seldom: every
+    100 s for samples every 10 s.
     """
 
     def told() -> bool:
@@ -141,7 +175,7 @@ def claims_of(wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def passed_bytes(ups: list[tuple[int, int]], counted: Mapping[str, Any], source: int) -> int:
-    """How much of the hot sets must have gone up from `source`."""
+    """Return how many bytes of the hot sets must have gone up from `source`."""
     pages = 0
     for pair in ups:
         if source == pair[0] or source in above(ups, pair[0]):
@@ -150,13 +184,13 @@ def passed_bytes(ups: list[tuple[int, int]], counted: Mapping[str, Any], source:
 
 
 def moved_up(ups: list[tuple[int, int]], where: Mapping[Any, int], source: int) -> int:
-    """Pages of a set that are on a node above `source`."""
-    # What JSON brought here has text for keys.
+    """Return how many pages of a set are on a node above `source`."""
+    # Keys that come from JSON are text.
     return sum(where.get(node, where.get(str(node), 0)) for node in above(ups, source))
 
 
 def above(ups: list[tuple[int, int]], node: int) -> set[int]:
-    """The nodes that memory of this one may come to, in one step or more."""
+    """Return the nodes that memory of this node can be promoted to, in one step or more."""
     found = {node}
     for _ in ups:
         found |= {target for source, target in ups if source in found}
@@ -172,7 +206,7 @@ def quotas() -> list[dict[str, str | None]]:
 
 
 def tampered() -> dict[str, Any]:
-    """What `plan --diff` says before and after somebody changes one file, and when it is back."""
+    """Return what `plan --diff` says before one file is changed, after it, and when it is back."""
     file = ADMIN / "0/contexts/0/schemes/0/access_pattern/age/max"
     before = inside.verb("plan", "--diff")
     kept = inside.text(file) or ""
@@ -212,7 +246,7 @@ def main() -> int:
     facts["promoted"] = promoted(sets, ups)
     facts["quotas"] = quotas()
     note(f"promoted {facts['promoted']}")
-    # Before what is claimed: the last pages of a set still move.
+    # This is read before the claims, because the last pages of a set still move.
     facts["counted"] = {hot_name(pair): sets.where(hot_name(pair)) for pair in ups}
     facts["claims"] = claims_of(
         {

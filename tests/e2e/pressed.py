@@ -1,4 +1,4 @@
-"""In a guest: a hot set below, and a program that has to wait for memory nearly all the time."""
+"""In a guest: a hot set below, and a program that nearly always has to wait for memory."""
 
 import subprocess
 import sys
@@ -18,18 +18,18 @@ ARRIVED_SHARE = 0.9
 
 CGROUPS = Path("/sys/fs/cgroup")
 PRESSURE = Path("/proc/pressure/memory")
-# Beyond its cgroup's `memory.high` a program without swap is made to wait at each allocation.
+# Above the `memory.high` of its cgroup a program without swap has to wait at each allocation.
 HIGH_BYTES = 8 * MIB
 GREEDY = "while True: bytearray(64 << 20)"
 WAITS_SHARE_MIN = 20.0
 
-# As long as it would take several times over to bring all of it up.
+# Seconds under pressure: several times as long as promotion of the whole set takes.
 PRESSED_S = 20.0
 
 
 @contextmanager
 def starved() -> Iterator[None]:
-    """A program in a cgroup that has too little memory for it."""
+    """Run a program in a cgroup that has too little memory for it."""
     (CGROUPS / "cgroup.subtree_control").write_text("+memory")
     group = CGROUPS / "greedy"
     group.mkdir()
@@ -44,7 +44,7 @@ def starved() -> Iterator[None]:
 
 
 def waiting_share() -> float:
-    """The percentage of the last ten seconds in which some task waited for memory."""
+    """Return the percentage of the last ten seconds in which some task waited for memory."""
     fields = PRESSURE.read_text().split()
     return float(fields[1].removeprefix("avg10="))
 

@@ -1,32 +1,34 @@
-"""tierd's emulation of the kernel's goals beside a kernel that has them."""
+"""tierd's emulation of the kernel's goals, compared with a kernel that has them."""
 
 import pytest
 
 from tests.e2e.boots import told
 from tierd.plans.damon import PAGE_BYTES
-from tierd.sim import machine
+from tierd.sim import machine_model
 
-# The promise: so many windows, of which each look is one or more, and no further apart.
+# The promise: over this many windows the two quotas differ by no more than this. There is at least
+# one window between two looks.
 LOOKS_MIN = 60
 APART_MAX = 0.01
-# Below what a percent can be said of, in bytes: as much as one fill seen a window late makes there.
+# The bound in bytes for quotas too small for a percentage. A change of the free memory that one of
+# the two sees a window later makes this much.
 SMALL_APART_MAX = 4
 
-# A quota of whole bytes says nothing about a percent below this. One window grows it by a tenth,
-# and the two may be read on both sides of a window.
+# Quotas are whole bytes, so that below this a percentage means nothing. One window grows a quota by
+# a tenth, and a window may end between the two reads.
 TELLING_BYTES = 200
 
-# The same fill, in 1/10000 of the node. A window that one of the two has seen with another fill
-# sets them apart by as much, for good: that is the machine's doing, and what they did before and
-# after is compared apart.
+# Two looks have the same fill if they differ by no more than this, in 1/10000 of the node. When the
+# fill changes, the two quotas may see it in different windows, and then stay apart. The emulation
+# is not at fault there, so the looks before and after are compared separately.
 SAME_FILL_BP = 40
 STRETCH_MIN = 20
 
 
 @pytest.mark.vm
 def test_the_emulated_quota_follows_the_kernels_own() -> None:
-    looks = told("6.18", machine.load("two-tier"), "emulate")["looks"]
-    # From a byte to beyond a page: the range in which nothing moves yet, and where it begins to.
+    looks = told("6.18", machine_model.load("two-tier"), "emulate")["looks"]
+    # From a byte to more than a page: first nothing can move, then something can.
     assert looks[0]["native"] <= TELLING_BYTES
     assert looks[-1]["native"] > PAGE_BYTES
     small = [look for look in looks if look["native"] < TELLING_BYTES]
@@ -39,7 +41,7 @@ def test_the_emulated_quota_follows_the_kernels_own() -> None:
 
 
 def stretches(looks: list[dict[str, int]]) -> list[list[dict[str, int]]]:
-    """Those on end with the same fill, as far as they are long enough to tell."""
+    """Split the looks into stretches of the same fill, and return those that are long enough."""
     found: list[list[dict[str, int]]] = [[]]
     for look in looks:
         fills = [one["input"] for one in (*found[-1], look)]

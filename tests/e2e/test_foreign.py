@@ -1,15 +1,15 @@
-"""Kdamonds of somebody else, made by damo, are left alone unless the configuration says so."""
+"""tierd leaves the kdamonds of damo alone, unless the configuration tells it to take over."""
 
 import pytest
 
 from tests.e2e.boots import told
-from tierd.sim import machine
+from tierd.sim import machine_model
 
 pytestmark = pytest.mark.vm
 
 
 def test_a_foreign_kdamond_is_never_touched_unless_it_may_be_taken_over() -> None:
-    facts = told("7.2", machine.load("two-tier"), "foreign")
+    facts = told("7.2", machine_model.load("two-tier"), "foreign")
     for name, state in (("running", "on"), ("off", "off"), ("created", "off")):
         refused = facts[name]
         assert (refused["nr"], refused["state"]) == ("1", state)
@@ -28,5 +28,5 @@ def test_a_foreign_kdamond_is_never_touched_unless_it_may_be_taken_over() -> Non
     assert "in place of 1 kdamonds of somebody else" in taken["reason"]
     assert facts["exit"] == 0
     assert facts["after"]["nr_kdamonds"] == "0"
-    # It was off before tierd came.
+    # It was off before tierd started.
     assert facts["after"]["damon_stat"] == "N"

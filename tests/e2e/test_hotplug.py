@@ -7,11 +7,11 @@ import pytest
 from tests.contract.sets import PAGE
 from tests.e2e.boots import told
 from tests.e2e.hotplug import HOT_BYTES
-from tierd.sim import machine
+from tierd.sim import machine_model
 
 pytestmark = pytest.mark.vm
 
-TWO_TIER = machine.load("two-tier")
+TWO_TIER = machine_model.load("two-tier")
 FAST, SLOW = TWO_TIER.nodes
 MACHINE = replace(TWO_TIER, nodes=(FAST, replace(SLOW, plugged=True)))
 

@@ -1,19 +1,19 @@
-"""kill -9 at any moment: nothing is ever unlimited, and the next start or `restore` copes."""
+"""kill -9 at any moment: no quota is unlimited, and the next start or `restore` works."""
 
 import pytest
 
 from tests.e2e.boots import told
 from tests.e2e.kills import KILLS
-from tierd.sim import machine
+from tierd.sim import machine_model
 
 pytestmark = pytest.mark.vm
 
 
 def test_a_kill_at_any_moment_leaves_nothing_unlimited_and_all_can_be_undone() -> None:
-    facts = told("7.2", machine.load("two-tier"), "kills")
+    facts = told("7.2", machine_model.load("two-tier"), "kills")
     kills = facts["kills"]
     assert len(kills) == KILLS
-    # Some fell while the tree was being built and some after, or else nothing was tried.
+    # Some kills must fall while the kdamonds are made and some after, or the test proves nothing.
     assert any(-1 in kill["after"] for kill in kills if kill["nr"] != "0")
     assert any(kill["quotas"] for kill in kills)
     for kill in kills:
@@ -27,7 +27,7 @@ def test_a_kill_at_any_moment_leaves_nothing_unlimited_and_all_can_be_undone() -
         assert kill["left"] == facts["neighbourhood_before"]
     growing = facts["growing"]
     assert [action for action, *_ in growing["grown"]] == ["migrate_cold", "migrate_hot"]
-    assert growing["told"] == [0, "kdamonds at rest until tierd is back: 0-1\n"]
+    assert growing["told"] == [0, "kdamonds with parked quotas until tierd is back: 0-1\n"]
     assert growing["pids"] == facts["pids_running"] == facts["pids_adopted"]
     assert -1 not in facts["pids_running"]
     assert facts["reason"] == "adopted as it runs"

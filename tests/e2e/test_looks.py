@@ -1,4 +1,4 @@
-"""Commands that only look, on a real kernel."""
+"""Commands that change nothing, on a real kernel."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.boots import told
 from tests.e2e.looks import ASKED, HOT_BYTES, TOP_COLUMNS
 from tierd.console import shipped
-from tierd.sim import machine
+from tierd.sim import machine_model
 
 pytestmark = pytest.mark.vm
 
@@ -18,7 +18,7 @@ PAGE = 4096
 
 
 def test_every_look_answers_and_changes_nothing() -> None:
-    facts = told("7.2", machine.load("two-tier"), "looks")
+    facts = told("7.2", machine_model.load("two-tier"), "looks")
     status, doctor = facts["not_running"]
     assert (status[1], "systemctl start tierd" in status[3]) == (3, True)
     assert (doctor[1], "tierd can run here" in doctor[2]) == (0, True), doctor
@@ -55,16 +55,16 @@ def _running(answers: Any) -> None:
     assert "promote-1-0: promotion from node1 to node0" in answers["why node1"][1]
     assert "paused by `tierd pause`" in answers["why 1"][1]
     assert (answers["why 7"][0], "there are: 0, 1" in answers["why 7"][2]) == (2, True)
-    assert "all of them tierd's" in answers["doctor"][1]
+    assert "kdamonds are tierd's" in answers["doctor"][1]
     assert json.loads(answers["doctor --json"][1])["can_run"]
     assert json.loads(answers["events --json"][1])["events"]
     assert json.loads(answers["history --json"][1])["readings"]
-    # What goes to programs is as the schemas that ship say.
+    # The documents for programs fit the schemas that tierd ships.
     for verb in ("status", "tiers", "plan", "doctor", "events", "history"):
         schema = jsonschema.Draft202012Validator(json.loads(shipped.text(f"schema-{verb}")))
         document = json.loads(answers[f"{verb} --json"][1])
         assert list(schema.iter_errors(document)) == [], verb
-    # Every one of them speaks on one stream.
+    # Each command prints to stdout, and to stderr only if it fails.
     for words, (code, said, complained) in answers.items():
         assert not complained or code, (words, complained)
         assert said or words in ("plan --diff", "why 7"), words
@@ -73,7 +73,7 @@ def _running(answers: Any) -> None:
 
 
 def _live(code: int, drawn: str) -> None:
-    """A frame of `top`: colour, bars, schemes and keys, and the terminal as it was."""
+    """Assert that `top` drew colours, bars, schemes and keys, and restored the terminal."""
     assert code == 0
     assert "\x1b[32mACTIVE\x1b[0m: " in drawn
     for shown in ("node0 memory_tier", "promote-1-0", "q quit"):

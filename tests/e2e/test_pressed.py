@@ -1,21 +1,21 @@
-"""Promotion stops while tasks wait for memory, by a real kernel's account, and goes on after."""
+"""Promotion stops while a real kernel says that tasks wait for memory, and then goes on."""
 
 import pytest
 
 from tests.contract.sets import PAGE
 from tests.e2e.boots import told
 from tests.e2e.pressed import ARRIVED_SHARE, HOT_BYTES
-from tierd.sim import machine
+from tierd.sim import machine_model
 from tierd.tuner.demand import PRESSURE_MAX
 
 pytestmark = [pytest.mark.vm, pytest.mark.rare]
 
-# Pressure is an average of seconds, so the first of them let a little through.
+# Pressure is an average over seconds, so a little is promoted before tierd sees it.
 STRAY_SHARE_MAX = 0.01
 
 
 def test_nothing_is_promoted_while_tasks_wait_for_memory() -> None:
-    facts = told("7.2", machine.load("two-tier"), "pressed")
+    facts = told("7.2", machine_model.load("two-tier"), "pressed")
     pressed, after = facts["pressed"], facts["after"]
     assert pressed["waiting_share"] > PRESSURE_MAX * 100
     assert "parked: tasks wait for memory" in pressed["why"], pressed

@@ -1,6 +1,6 @@
 """In a guest whose first process is systemd: the Debian package from installation to purge.
 
-What runs is the unit of the package with the shipped example of a quick watchdog.
+It runs the unit of the package, with the shipped example of a quick watchdog.
 """
 
 import grp
@@ -25,11 +25,11 @@ PACKAGED_UNIT = Path("/lib/systemd/system/tierd.service")
 PACKAGE = "/job/tierd.deb"
 UPGRADE = "/job/upgrade.deb"
 
-# Whom the shipped example lets read, and who is in no group.
+# The group that may read with the shipped example, and a user who is in no group.
 READERS = "tierd"
 NOBODY = 65534
 
-# Where a package has files, or tierd has made some.
+# Where the package has files, or tierd makes some.
 KNOWN_PLACES = (
     "/etc/tierd",
     "/lib/systemd/system/tierd.service",
@@ -41,7 +41,7 @@ KNOWN_PLACES = (
     "/var/lib/tierd",
 )
 
-# A set of pages that should go up.
+# The set of pages that should be promoted.
 HOT = "hot"
 SLOW = 1
 ARRIVED_SHARE = 0.9
@@ -49,7 +49,7 @@ PROMOTED = "tierd_promoted_bytes_total"
 DEMOTED = "tierd_demoted_bytes_total"
 MOVES_S_MAX = 150.0
 
-# A watchdog's limit, a pause, and three starts of Python.
+# The limit of the watchdog, a pause, and three starts of Python.
 RESTART_S_MAX = 240.0
 
 GOOD = "headroom: 2%\n"
@@ -66,15 +66,30 @@ PLACES = {
     "/sys/devices/system/node/node1/compact": False,
     "/proc/sys/kernel/numa_balancing": False,
     "/proc/sys/vm/swappiness": False,
+    "/proc/sysrq-trigger": False,
+    "/proc/irq/default_smp_affinity": False,
     "/sys/fs/cgroup/cgroup.procs": False,
     "/etc/tierd/tierd.yaml": False,
     "/usr/bin/tierd": False,
     "/root/probe": False,
 }
 
+# The ports that the unit must be able to bind. This does not test that it cannot bind others: no
+# systemd of the guests enforces that (252 is built without it, 257 needs libbpf).
+PORTS = (19100,)
+
 PROBE = """
-import json, os, sys
+import json, os, socket, sys
 found = {}
+for port in json.loads(sys.argv[2]):
+    try:
+        with socket.socket() as sock:
+            # As tierd does: connections of one before may not be quite over.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(("127.0.0.1", port))
+        found[port] = True
+    except OSError:
+        found[port] = False
 for path in json.loads(sys.argv[1]):
     try:
         # Opened for writing and not written: what a mount or the kernel refuses, it refuses here.
@@ -99,7 +114,7 @@ def shown(name: str) -> str:
 
 
 def apt(*words: str) -> int:
-    """apt-get without a question or a network; its exit status."""
+    """Run apt-get without questions and without a network. Return its exit status."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     done = run(["apt-get", "-q", "-y", *words], capture_output=True, env=environment, check=False)
     note(f"apt-get {' '.join(words)}: {(done.stdout + done.stderr).decode()}")
@@ -107,7 +122,7 @@ def apt(*words: str) -> int:
 
 
 def install(facts: dict[str, Any]) -> None:
-    """The unit is there then, and does not run."""
+    """Install the package. The unit is there then, and does not run."""
     facts["install"] = apt("install", PACKAGE)
     facts["installed"] = [systemctl("is-enabled", "tierd").stdout.strip(), shown("ActiveState")]
     facts["config_is_valid"] = run(["tierd", "check"], capture_output=True, check=False).returncode
@@ -119,7 +134,7 @@ def install(facts: dict[str, Any]) -> None:
 
 
 def purge(facts: dict[str, Any]) -> None:
-    """While it runs."""
+    """Purge the package while the unit runs."""
     inside.configure(GOOD)
     systemctl("reset-failed", "tierd")
     facts["start_before_purge"] = systemctl("start", "tierd").returncode
@@ -130,7 +145,7 @@ def purge(facts: dict[str, Any]) -> None:
 
 
 def readers(facts: dict[str, Any]) -> None:
-    """With the shipped example the group may ask; who commands is root all the same."""
+    """Use the shipped example for readers: the group may ask, but only root may command."""
     run(["groupadd", "--system", READERS], check=True)
     gid = grp.getgrnam(READERS).gr_gid
     shutil.copy("systemd/examples/readers.conf", UNITS / "tierd.service.d")
@@ -143,19 +158,20 @@ def readers(facts: dict[str, Any]) -> None:
 
 
 def asked_as(gid: int, verb: str) -> int:
-    """The exit status that nobody gets, with the rights of one group."""
+    """Return the exit status that the user nobody gets, with the rights of one group."""
     rights = [f"--reuid={NOBODY}", f"--regid={NOBODY}", f"--groups={gid}"]
     return run(["setpriv", *rights, "tierd", verb], capture_output=True, check=False).returncode
 
 
 def probe() -> Mapping[str, bool | None]:
-    """What a program may write in the unit's place."""
+    """Return which files a program could write if the unit ran it."""
     lines = PACKAGED_UNIT.read_text().splitlines()
     kept = [line for line in lines if not line.startswith(("Exec", "Type=", "Watchdog", "Restart"))]
     script = Path("/usr/lib/tierd-probe.py")
     script.write_text(PROBE)
     places = json.dumps(sorted(PLACES)).replace('"', '\\"')
-    start = f'Type=oneshot\nExecStart=/usr/bin/python3 {script} "{places}"'
+    words = f'"{places}" "{json.dumps(PORTS)}"'
+    start = f"Type=oneshot\nExecStart=/usr/bin/python3 {script} {words}"
     unit = "\n".join(start if line == "[Service]" else line for line in kept)
     unit = unit.replace(start, f"[Service]\n{start}")
     (UNITS / "probe.service").write_text(unit)
@@ -173,21 +189,21 @@ def metrics() -> dict[str, float]:
 
 
 def promoted(sets: WorkloadSets) -> dict[str, float]:
-    """Bytes of the hot set that have left the slow node, and what a scrape says of it."""
+    """Return the bytes of the hot set that have left the slow node, and what a scrape says."""
     placed = sum(sets.where(HOT).values()) * PAGE
 
     def moved() -> int:
         return placed - sets.where(HOT).get(SLOW, 0) * PAGE
 
     inside.within(lambda: moved() >= ARRIVED_SHARE * placed, MOVES_S_MAX)
-    # Statistics are as old as the kernel's last update of them.
+    # The statistics lag, because the kernel updates them only now and then.
     inside.within(lambda: told(PROMOTED) >= moved(), MOVES_S_MAX)
     facts = {"placed": placed, "moved": moved(), "told": told(PROMOTED)}
     return facts | {"told_down": told(DEMOTED), "migrated": inside.migrated_bytes()}
 
 
 def told(name: str) -> float:
-    """A counter, of all schemes together."""
+    """Return the sum of a counter over all schemes."""
     return sum(value for metric, value in metrics().items() if metric.startswith(f"{name}{{"))
 
 
@@ -199,18 +215,25 @@ def standing() -> dict[str, Any]:
         "status": inside.status().get("state"),
         "reason": inside.status().get("reason"),
         "metrics": metrics(),
+        "resident": resident_bytes(),
     }
 
 
+def resident_bytes() -> int:
+    """Return the resident set of the service, with Debian's own Python."""
+    pages = Path(f"/proc/{shown('MainPID')}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
 def comes_back(restarts: int) -> dict[str, Any]:
-    """After what systemd should have noticed."""
+    """Wait until systemd has restarted tierd. Return its state then."""
     wait_for("a restart", lambda: int(shown("NRestarts")) > restarts, RESTART_S_MAX)
     wait_for("tierd to be active", lambda: shown("ActiveState") == "active", RESTART_S_MAX)
     return standing()
 
 
 def life(facts: dict[str, Any], sets: WorkloadSets) -> None:
-    """Started, reloaded, killed, frozen, replaced, stopped."""
+    """Start, reload, kill, freeze, upgrade and stop the service."""
     facts["start"] = systemctl("enable", "--now", "tierd").returncode
     facts["started"] = standing()
     facts["status_text"] = shown("StatusText")
@@ -245,7 +268,7 @@ def life(facts: dict[str, Any], sets: WorkloadSets) -> None:
 
 
 def gives_up(facts: dict[str, Any]) -> None:
-    """What does not mend itself is not tried again, and leaves nothing behind."""
+    """Start with a bad configuration: systemd does not try again, and nothing is left behind."""
     inside.configure(BAD)
     facts["start_bad"] = systemctl("start", "tierd").returncode
     facts["start_bad_ended"] = [shown("ExecMainStatus"), shown("NRestarts"), shown("ActiveState")]
@@ -275,8 +298,8 @@ def main() -> int:
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         facts["journal"] = [json.loads(line) for line in found.splitlines()]
-        facts["rested"] = run(
-            ["journalctl", "-u", "tierd", "-o", "cat", "--grep", "^kdamonds at rest until"],
+        facts["parked"] = run(
+            ["journalctl", "-u", "tierd", "-o", "cat", "--grep", "^kdamonds with parked quotas"],
             capture_output=True, text=True, check=True,
         ).stdout.splitlines()  # fmt: skip
     finally:

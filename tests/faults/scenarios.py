@@ -1,4 +1,4 @@
-"""What tierd does to a kernel, as scenarios: how it begins, and the one thing that is then done."""
+"""Scenarios: a state of a kernel, and the one thing that tierd then does to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,24 +7,25 @@ from functools import cache
 from tests.faults.faulty import Disk, FaultySysfs, StillClock
 from tierd import policy
 from tierd.configuration.config import Config, Tuner
-from tierd.kdamonds import apply
-from tierd.kdamonds.apply import Applied, Restored
-from tierd.kdamonds.kernel import NR_KDAMONDS
-from tierd.machine import discovery, observe
+from tierd.kdamonds import apply, restore
+from tierd.kdamonds.applied import Applied
+from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
+from tierd.kdamonds.restore import Restored
+from tierd.machine import discovery, features
 from tierd.machine.override import Override
 from tierd.plans import damon
 from tierd.plans.damon import Goal, Kdamond, Metric, Scheme, Write
 from tierd.plans.plan import Plan
-from tierd.sim import machine
-from tierd.sim.kernel import SimKernel
+from tierd.sim import machine_model
+from tierd.sim.sim_kernel import SimKernel
 
 CLOCK = StillClock()
 
 # Coarse memory makes a kernel in under a millisecond; nothing here looks at pages.
 BLOCK_PAGES = 512
 
-# With the kernel's tuner, whose plan has no sensors: a sweep costs by the square of its writes, and
-# carrying them out is the same whoever steers.
+# The plan of the kernel's tuner has no sensors, so it has fewer writes. The time of a sweep grows
+# with the square of the writes, and the steps are the same under each tuner.
 DEFAULT = Config(tuner=Tuner.kernel, manage_demotion_enabled=True)
 OTHER_RATE = replace(DEFAULT, rate_max_bytes_per_s=50_000_000, manage_demotion_enabled=False)
 OTHER_GOAL = replace(DEFAULT, used_bp=9900)
@@ -32,12 +33,17 @@ OTHER_GOAL = replace(DEFAULT, used_bp=9900)
 
 @dataclass
 class World:
-    """A kernel with the fault before it, the disk, and the plan that runs, if one does."""
+    """A simulated kernel behind a FaultySysfs, the disk, and the plan that runs, if any."""
 
     kernel: SimKernel
     sysfs: FaultySysfs
     disk: Disk
     applied: Applied | None = None
+
+    @property
+    def look(self) -> Kernel:
+        """The kernel as a new task sees it, with all waits left."""
+        return Kernel.patient(self.sysfs, CLOCK)
 
 
 Act = Callable[[World], Applied | Restored]
@@ -45,7 +51,7 @@ Act = Callable[[World], Applied | Restored]
 
 @dataclass(frozen=True)
 class Scenario:
-    """`prepare` runs without faults, `act` with."""
+    """`prepare` runs without faults, `act` with them."""
 
     name: str
     prepare: Callable[[World], None]
@@ -55,12 +61,12 @@ class Scenario:
 
     @property
     def removes(self) -> bool:
-        """Whether the way back from a failure is to remove everything: nothing ran before it."""
+        """True if a failure removes all kdamonds, because the act is a start or a stop."""
         return self.name.startswith(("start", "adopt", "stop"))
 
 
 def world(scenario: Scenario, series: str, disk: Disk) -> World:
-    kernel = SimKernel(series, machine.load(scenario.machine), block_pages=BLOCK_PAGES)
+    kernel = SimKernel(series, machine_model.load(scenario.machine), block_pages=BLOCK_PAGES)
     made = World(kernel, FaultySysfs(kernel), disk)
     scenario.prepare(made)
     made.sysfs.operations = 0
@@ -69,15 +75,15 @@ def world(scenario: Scenario, series: str, disk: Disk) -> World:
 
 
 def plan_for(world: World, config: Config, override: Override | None = None) -> Plan:
-    return _plan(world.kernel.profile.series, world.kernel.machine.name, config, override)
+    return _plan(world.kernel.series.name, world.kernel.machine.name, config, override)
 
 
 @cache
 def _plan(series: str, name: str, config: Config, override: Override | None) -> Plan:
-    """Plans are pure, so that thousands of worlds may share one."""
-    kernel = SimKernel(series, machine.load(name), block_pages=BLOCK_PAGES)
+    """Return a plan from a cache: plans are immutable, so thousands of worlds can share one."""
+    kernel = SimKernel(series, machine_model.load(name), block_pages=BLOCK_PAGES)
     topology = discovery.survey(kernel, override)
-    return policy.plan(topology, observe.probe(kernel), config)
+    return policy.plan(topology, features.probe(kernel), config)
 
 
 def steered(world: World) -> Plan:
@@ -87,7 +93,7 @@ def steered(world: World) -> Plan:
     return replace(
         made,
         kdamonds=kdamonds,
-        writes=damon.writes(kdamonds, observe.probe(world.kernel)),
+        writes=damon.writes(kdamonds, features.probe(world.kernel)),
     )
 
 
@@ -106,14 +112,14 @@ def nothing(world: World) -> None:
 
 def running(plan: Callable[[World], Plan]) -> Callable[[World], None]:
     def prepare(world: World) -> None:
-        world.applied = apply.start(world.sysfs, CLOCK, plan(world), world.disk.record)
+        world.applied = apply.start(world.look, plan(world), world.disk.record)
 
     return prepare
 
 
 def paused(world: World) -> None:
     running(default)(world)
-    world.applied = apply.pause(world.sysfs, CLOCK, of(world), world.disk.record)
+    world.applied = apply.pause(world.look, of(world), world.disk.record)
 
 
 def one_dead(world: World) -> None:
@@ -122,7 +128,7 @@ def one_dead(world: World) -> None:
 
 
 def all_gone(world: World) -> None:
-    """Somebody has turned ours off and removed them."""
+    """Somebody else has turned our kdamonds off and removed them."""
     running(default)(world)
     for index in range(2):
         world.kernel.write(damon.state_path(index), "off")
@@ -130,7 +136,7 @@ def all_gone(world: World) -> None:
 
 
 def half_changed(world: World) -> None:
-    """tierd died after it had staged another plan and before it committed that."""
+    """tierd was killed after it wrote the files of another plan, and before the commit."""
     running(default)(world)
     after = plan_for(world, OTHER_RATE)
     saved = of(world).saved
@@ -150,18 +156,18 @@ def of(world: World) -> Applied:
 
 
 def start(plan: Callable[[World], Plan]) -> Act:
-    """As the daemon starts: with what an earlier one has left, if it has."""
+    """Start as the daemon does, with the saved state of an earlier one if there is any."""
 
     def act(world: World) -> Applied:
         saved = world.disk.saved()
-        return apply.start(world.sysfs, CLOCK, plan(world), world.disk.record, saved=saved)
+        return apply.start(world.look, plan(world), world.disk.record, saved=saved)
 
     return act
 
 
 def reload(plan: Callable[[World], Plan]) -> Act:
     def act(world: World) -> Applied:
-        return apply.replace(world.sysfs, CLOCK, of(world), plan(world), world.disk.record)
+        return apply.change_plan(world.look, of(world), plan(world), world.disk.record)
 
     return act
 
@@ -172,17 +178,17 @@ def tune(world: World) -> Applied:
         for write in of(world).plan.writes
         if write.path.endswith("/current_value")
     )
-    return apply.tune(world.sysfs, CLOCK, of(world), changes)
+    return apply.tune(world.look, of(world), changes)
 
 
 def revive(world: World) -> Applied:
-    return apply.revive(world.sysfs, CLOCK, of(world), 1, world.disk.record)
+    return apply.revive(world.look, of(world), 1, world.disk.record)
 
 
 def stop(world: World) -> Restored:
     saved = world.disk.saved()
     assert saved is not None
-    return apply.restore(world.sysfs, CLOCK, saved)
+    return restore.restore_all(world.look, saved)
 
 
 def other_rate(world: World) -> Plan:
@@ -212,9 +218,9 @@ SCENARIOS = (
     Scenario(
         "pause",
         running(default),
-        lambda w: apply.pause(w.sysfs, CLOCK, of(w), w.disk.record),
+        lambda w: apply.pause(w.look, of(w), w.disk.record),
     ),
-    Scenario("resume", paused, lambda w: apply.resume(w.sysfs, CLOCK, of(w), w.disk.record)),
+    Scenario("resume", paused, lambda w: apply.resume(w.look, of(w), w.disk.record)),
     Scenario("revive", one_dead, revive),
     Scenario("revive, all gone", all_gone, revive, series=("7.3",)),
     Scenario("stop", running(default), stop),

@@ -1,36 +1,39 @@
-"""Who may be touched: foreign kdamonds, modules, settings that somebody else has changed."""
+"""tierd leaves foreign kdamonds, modules, and settings that somebody else has changed."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
-from tests.faults.faulty import Disk, FaultySysfs
+from tests.faults.faulty import Disk, Fault, FaultySysfs
 from tests.faults.scenarios import CLOCK, DEFAULT, OTHER_RATE, World, default, plan_for
-from tierd.configuration.config import Tuner
+from tierd.configuration.config import Config, Tuner
 from tierd.errors import Conflict, ExitCode, TierdError
-from tierd.kdamonds import apply
+from tierd.kdamonds import apply, inspection, restore
+from tierd.kdamonds.applied import Applied, UndoFailed
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
-from tierd.kdamonds.saved import SavedState, from_text, to_text
-from tierd.machine.observe import KDAMONDS, Capabilities
-from tierd.plans.changes import Kind
+from tierd.kdamonds.restore import Restored
+from tierd.kdamonds.saved import KNOBS, SavedKnob, SavedState, from_text, to_text
+from tierd.machine.features import KDAMONDS, Capabilities
+from tierd.plans.changes import ChangeMethod
 from tierd.plans.damon import Command, Write, state_path, writes
 from tierd.policy import DAMON_STAT_ENABLED, DEMOTION_ENABLED
-from tierd.sim import machine
-from tierd.sim.kernel import SimKernel
+from tierd.sim import machine_model
+from tierd.sim.sim_kernel import SimKernel
 
 SERIES = ("6.12", "7.3")
 EACH_SERIES = pytest.mark.parametrize("series", SERIES)
 
 
 def fresh(series: str) -> World:
-    kernel = SimKernel(series, machine.load("two-tier"), block_pages=512)
+    kernel = SimKernel(series, machine_model.load("two-tier"), block_pages=512)
     return World(kernel, FaultySysfs(kernel), Disk())
 
 
-def start(world: World, **options: bool) -> apply.Applied:
+def start(world: World, **options: bool) -> Applied:
     return apply.start(
-        world.sysfs,
-        CLOCK,
+        world.look,
         default(world),
         world.disk.record,
         saved=world.disk.saved(),
@@ -53,7 +56,7 @@ def staged(world: World) -> None:
 
 
 def running(world: World) -> None:
-    """As a tiering script would leave it: the same scheme as ours, but without a limit."""
+    """Make a kdamond as a tiering script leaves it: with our scheme, but without a limit."""
     if world.kernel.exists(DAMON_STAT_ENABLED):
         world.kernel.write(DAMON_STAT_ENABLED, "N")
     (kdamond, *_) = default(world).kdamonds
@@ -79,17 +82,17 @@ def test_a_foreign_kdamond_is_never_touched(series: str, foreign: object) -> Non
 
 @EACH_SERIES
 @pytest.mark.parametrize("foreign", [created, staged, running])
-def test_a_foreign_kdamond_is_replaced_if_so_configured(series: str, foreign: object) -> None:
+def test_take_over_replaces_a_foreign_kdamond(series: str, foreign: object) -> None:
     world = fresh(series)
     assert callable(foreign)
     foreign(world)
     applied = start(world, take_over=True)
-    assert not apply.drift(world.kernel, applied.plan)
+    assert not inspection.drift(world.kernel, applied.plan)
     assert "somebody else" in applied.how
 
 
 @EACH_SERIES
-def test_restore_leaves_what_has_become_somebody_elses(series: str) -> None:
+def test_restore_leaves_foreign_kdamonds(series: str) -> None:
     world = fresh(series)
     applied = start(world)
     for index in range(2):
@@ -98,18 +101,61 @@ def test_restore_leaves_what_has_become_somebody_elses(series: str) -> None:
     running(world)
     if world.kernel.exists(DAMON_STAT_ENABLED):
         # DAMON is in use, so that damon_stat cannot start again.
-        with pytest.raises(apply.UndoFailed, match="not ours") as failed:
-            apply.restore(world.sysfs, CLOCK, applied.saved)
+        with pytest.raises(UndoFailed, match="not ours") as failed:
+            restore.restore_all(world.look, applied.saved)
         assert failed.value.paths == (DAMON_STAT_ENABLED,)
     else:
-        restored = apply.restore(world.sysfs, CLOCK, applied.saved)
+        restored = restore.restore_all(world.look, applied.saved)
         assert any("not ours" in left for left in restored.left)
     assert Kernel(world.kernel, CLOCK).status(0).on
 
 
+def scribbled(series: str) -> tuple[World, SavedState, str]:
+    """Return our kdamonds, off, with one value that we did not write, and its path."""
+    world = fresh(series)
+    saved = start(world).saved
+    for index in range(2):
+        world.kernel.write(state_path(index), Command.off)
+    path = f"{KDAMONDS}/1/contexts/0/schemes/0/quotas/bytes"
+    world.kernel.write(path, "4096")
+    return world, saved, path
+
+
+@EACH_SERIES
+def test_restore_neither_removes_nor_forgets_altered_kdamonds(series: str) -> None:
+    world, saved, path = scribbled(series)
+    with pytest.raises(UndoFailed) as failed:
+        restore.restore_all(world.look, saved)
+    assert failed.value.paths == (path,)
+    with pytest.raises(UndoFailed, match=path) as printed:
+        restore.restore_writes(world.look, saved)
+    assert failed.value.hint == printed.value.hint
+    assert f"echo 0 > /{NR_KDAMONDS}" in failed.value.hint
+    assert world.kernel.read(NR_KDAMONDS) == "2"
+    assert world.kernel.read(DEMOTION_ENABLED) == "false", "the settings are put back"
+    # With our own value put back, the kdamonds prove to be ours again.
+    (wrote,) = (one for one in saved.writes if one.path == path)
+    world.kernel.write(path, wrote.value)
+    assert not restore.restore_all(world.look, saved).left
+    assert world.kernel.read(NR_KDAMONDS) == "0"
+
+
+@EACH_SERIES
+@pytest.mark.parametrize("theirs", ["runs", "new"])
+def test_restore_succeeds_beside_foreign_kdamonds(series: str, theirs: str) -> None:
+    world, saved, _ = scribbled(series)
+    if theirs == "runs":
+        world.kernel.write(state_path(1), Command.on)
+    else:
+        created(world)
+    if world.kernel.exists(DAMON_STAT_ENABLED) and theirs == "runs":
+        saved = replace(saved, knobs=())
+    assert any("not ours" in left for left in restore.restore_all(world.look, saved).left)
+
+
 @EACH_SERIES
 @pytest.mark.parametrize("change", ["reload", "revive", "pause", "resume"])
-def test_nothing_is_done_to_what_has_become_somebody_elses(series: str, change: str) -> None:
+def test_no_change_touches_foreign_kdamonds(series: str, change: str) -> None:
     world = fresh(series)
     applied = start(world)
     for index in range(2):
@@ -118,19 +164,19 @@ def test_nothing_is_done_to_what_has_become_somebody_elses(series: str, change: 
     made = len(world.kernel.journal)
     record = world.disk.record
     acts = {
-        "reload": lambda: apply.replace(
-            world.sysfs, CLOCK, applied, plan_for(world, OTHER_RATE), record
+        "reload": lambda: apply.change_plan(
+            world.look, applied, plan_for(world, OTHER_RATE), record
         ),
-        "revive": lambda: apply.revive(world.sysfs, CLOCK, applied, 1, record),
-        "pause": lambda: apply.pause(world.sysfs, CLOCK, applied, record),
-        "resume": lambda: apply.resume(world.sysfs, CLOCK, applied, record),
+        "revive": lambda: apply.revive(world.look, applied, 1, record),
+        "pause": lambda: apply.pause(world.look, applied, record),
+        "resume": lambda: apply.resume(world.look, applied, record),
     }
     with pytest.raises(Conflict):
         acts[change]()
     assert len(world.kernel.journal) == made
 
 
-def test_a_module_that_holds_damon_is_named() -> None:
+def test_the_error_names_a_module_that_holds_damon() -> None:
     world = fresh("7.3")
     world.kernel.write(DAMON_STAT_ENABLED, "N")
     world.kernel.write("sys/module/damon_reclaim/parameters/enabled", "Y")
@@ -138,40 +184,63 @@ def test_a_module_that_holds_damon_is_named() -> None:
         start(world)
 
 
-def test_damon_stat_that_may_not_be_stopped_is_a_conflict() -> None:
+def test_damon_stat_is_a_conflict_if_tierd_may_not_stop_it() -> None:
     world = fresh("7.3")
     plan = plan_for(world, replace(DEFAULT, manage_damon_stat=False))
     with pytest.raises(Conflict, match="damon_stat"):
-        apply.start(world.sysfs, CLOCK, plan, world.disk.record)
+        apply.start(world.look, plan, world.disk.record)
 
 
 @EACH_SERIES
-def test_a_setting_that_somebody_changed_meanwhile_is_left(series: str) -> None:
+def test_restore_leaves_a_setting_that_somebody_else_changed(series: str) -> None:
     world = fresh(series)
     applied = start(world)
     assert applied.saved.knobs[-1].path == DEMOTION_ENABLED
     world.kernel.write(DEMOTION_ENABLED, "false")
-    restored = apply.restore(world.sysfs, CLOCK, applied.saved)
+    restored = restore.restore_all(world.look, applied.saved)
     assert not restored.left, "it stands as it was before"
     odd = replace(applied.saved.knobs[-1], ours="3")
     changed = replace(applied.saved, knobs=(replace(odd, before="4"),))
-    restored = apply.restore(world.sysfs, CLOCK, changed)
+    restored = restore.restore_all(world.look, changed)
     assert any("somebody else" in left for left in restored.left)
     assert world.kernel.read(DEMOTION_ENABLED) == "false"
 
 
 @EACH_SERIES
-def test_another_boot_leaves_nothing_to_restore_or_adopt(series: str) -> None:
+def test_the_state_of_another_boot_is_not_restored_or_adopted(series: str) -> None:
     world = fresh(series)
     applied = start(world)
     old = replace(applied.saved, boot_id="another")
-    assert apply.restore(world.sysfs, CLOCK, old) == apply.Restored((), ())
+    assert restore.restore_all(world.look, old) == Restored((), ())
     with pytest.raises(Conflict):
-        apply.start(world.sysfs, CLOCK, applied.plan, world.disk.record, saved=old)
+        apply.start(world.look, applied.plan, world.disk.record, saved=old)
 
 
 @EACH_SERIES
-def test_adoption_writes_nothing_and_keeps_what_was_learned(series: str) -> None:
+def test_restore_tries_a_failed_step_again(series: str) -> None:
+    """A restore whose step fails once, at any operation, succeeds at its second try."""
+    for at in count(1):
+        world = fresh(series)
+        start(world)
+        saved = world.disk.saved()
+        assert saved is not None
+        world.sysfs.operations, world.sysfs.fault, world.sysfs.at = 0, Fault.once, at
+        kernel = world.look
+        if at == 1:
+            # The boot_id decides if a restore may do anything. It is read first, and only once.
+            with pytest.raises(UndoFailed, match="boot_id"):
+                restore.restore_all(kernel, saved)
+            continue
+        restore.restore_all(kernel, saved)
+        assert world.kernel.read(NR_KDAMONDS) == "0"
+        assert world.kernel.read(DEMOTION_ENABLED) == "false"
+        if world.sysfs.operations < at:
+            assert at > 10, "it does next to nothing"
+            return
+
+
+@EACH_SERIES
+def test_adoption_writes_nothing_and_keeps_regions(series: str) -> None:
     world = fresh(series)
     first = start(world)
     world.kernel.advance(3)
@@ -182,7 +251,7 @@ def test_adoption_writes_nothing_and_keeps_what_was_learned(series: str) -> None
 
 
 @EACH_SERIES
-def test_a_former_setting_survives_a_restart_that_finds_no_kdamond(series: str) -> None:
+def test_the_former_setting_is_kept_if_no_kdamond_is_left(series: str) -> None:
     world = fresh(series)
     first = start(world)
     for index in range(2):
@@ -192,91 +261,151 @@ def test_a_former_setting_survives_a_restart_that_finds_no_kdamond(series: str) 
     assert again.saved.knobs == first.saved.knobs
 
 
-def test_tuned_intervals_survive_a_commit() -> None:
-    """A commit would set them back to what stands in the files (damon_commit_ctx())."""
+# With demand the kernel does not refresh its files by itself, so they hold what was written.
+UNASKED = replace(DEFAULT, tuner=Tuner.demand)
+
+
+def reloaded(world: World, applied: Applied) -> None:
+    plan = plan_for(world, replace(UNASKED, rate_max_bytes_per_s=50_000_000))
+    apply.change_plan(world.look, applied, plan, world.disk.record)
+
+
+def paused_and_resumed(world: World, applied: Applied) -> None:
+    held = apply.pause(world.look, applied, world.disk.record)
+    apply.resume(world.look, held, world.disk.record)
+
+
+@pytest.mark.parametrize("commits", [reloaded, paused_and_resumed, None])
+def test_tuned_intervals_survive_a_commit(
+    commits: Callable[[World, Applied], None] | None,
+) -> None:
+    """A commit alone would reset them to the values in the files (damon_commit_ctx())."""
     world = fresh("7.3")
-    applied = start(world)
-    base = f"{KDAMONDS}/1/contexts/0/monitoring_attrs/intervals"
+    applied = apply.start(world.look, plan_for(world, UNASKED), world.disk.record)
+    sample = f"{KDAMONDS}/1/contexts/0/monitoring_attrs/intervals/sample_us"
     world.kernel.advance(60)
-    apply.command(world.sysfs, CLOCK, applied, 1, Command.update_intervals)
-    tuned = int(world.kernel.read(f"{base}/sample_us"))
-    assert tuned > 5_000, "the idle node is sampled less often by now"
-    apply.replace(world.sysfs, CLOCK, applied, plan_for(world, OTHER_RATE), world.disk.record)
-    apply.command(world.sysfs, CLOCK, applied, 1, Command.update_intervals)
-    assert int(world.kernel.read(f"{base}/sample_us")) >= tuned
+    assert world.kernel.read(sample) == "5000"
+    if commits is not None:
+        commits(world, applied)
+    # By now the kernel samples the idle node less often. The command makes it write the new
+    # intervals into its files.
+    apply.command(world.look, applied, 1, Command.update_intervals)
+    assert int(world.kernel.read(sample)) > 10_000
 
 
-def test_a_goal_alone_needs_no_commit() -> None:
+def test_a_new_goal_value_needs_no_commit() -> None:
     world = fresh("7.3")
     config = replace(DEFAULT, tuner=Tuner.kernel)
-    applied = apply.start(world.sysfs, CLOCK, plan_for(world, config), world.disk.record)
+    applied = apply.start(world.look, plan_for(world, config), world.disk.record)
     made = len(world.kernel.journal)
     plan = plan_for(world, replace(config, used_bp=9900))
-    done = apply.replace(world.sysfs, CLOCK, applied, plan, world.disk.record)
-    assert done.how == apply.HOW[Kind.goals]
+    done = apply.change_plan(world.look, applied, plan, world.disk.record)
+    assert done.how == apply.HOW[ChangeMethod.goals]
     assert done.pids == applied.pids
     commands = [w.value for w in world.kernel.journal[made:] if w.path.endswith("/state")]
     assert commands == [Command.commit_goals]
 
 
 @EACH_SERIES
-def test_drift_is_seen(series: str) -> None:
+def test_drift_is_reported(series: str) -> None:
     world = fresh(series)
     applied = start(world)
     path = f"{KDAMONDS}/0/contexts/0/schemes/0/quotas/bytes"
     world.kernel.write(path, "12345")
-    assert [(d.path, d.found) for d in apply.drift(world.kernel, applied.plan)] == [(path, "12345")]
+    assert [(d.path, d.found) for d in inspection.drift(world.kernel, applied.plan)] == [
+        (path, "12345")
+    ]
     again = start(world)
-    assert not apply.drift(world.kernel, again.plan)
+    assert not inspection.drift(world.kernel, again.plan)
 
 
 @EACH_SERIES
-def test_a_node_that_went_is_never_given_to_the_kernel(series: str) -> None:
+def test_a_node_without_memory_is_never_given_to_the_kernel(series: str) -> None:
     world = fresh(series)
     plan = replace(default(world), nodes=(0, 1, 9))
     with pytest.raises(TierdError, match="node 9"):
-        apply.start(world.sysfs, CLOCK, plan, world.disk.record)
+        apply.start(world.look, plan, world.disk.record)
     assert not any(w.path.startswith(KDAMONDS) for w in world.kernel.journal)
 
 
 @EACH_SERIES
-def test_what_restore_would_write_is_what_it_writes(series: str) -> None:
+def test_restore_writes_what_it_printed(series: str) -> None:
     world = fresh(series)
     applied = start(world)
-    wanted = apply.restore_writes(world.sysfs, CLOCK, applied.saved)
+    wanted = restore.restore_writes(world.look, applied.saved)
     made = len(world.kernel.journal)
-    apply.restore(world.sysfs, CLOCK, applied.saved)
+    restore.restore_all(world.look, applied.saved)
     assert tuple(Write(w.path, w.value) for w in world.kernel.journal[made:]) == wanted
-    assert apply.restore_writes(world.sysfs, CLOCK, applied.saved) == ()
+    assert restore.restore_writes(world.look, applied.saved) == ()
 
 
 @EACH_SERIES
-def test_health_knows_the_dead_and_the_gone(series: str) -> None:
+def test_health_reports_dead_and_removed_kdamonds(series: str) -> None:
     world = fresh(series)
     applied = start(world)
     world.kernel.end_kdamond(1)
-    assert [one.alive for one in apply.health(world.sysfs, CLOCK, applied)] == [True, False]
+    assert [one.alive for one in inspection.health(world.look, applied)] == [True, False]
     world.kernel.write(state_path(0), Command.off)
     world.kernel.write(NR_KDAMONDS, "0")
-    gone = apply.health(world.sysfs, CLOCK, applied)
+    gone = inspection.health(world.look, applied)
     assert [(one.state, one.alive) for one in gone] == [("gone", False)] * 2
-    again = apply.revive(world.sysfs, CLOCK, applied, 0, world.disk.record)
-    assert all(one.alive for one in apply.health(world.sysfs, CLOCK, again))
+    again = apply.revive(world.look, applied, 0, world.disk.record)
+    assert all(one.alive for one in inspection.health(world.look, again))
 
 
-SAVED = SavedState("boot", (Write("a", "1"),), (5,), (), ((Write("a", "0"),),))
+TREE = f"{KDAMONDS}/0/contexts/0/operations"
+SAVED = SavedState(
+    "boot",
+    (Write(TREE, "paddr"),),
+    (5,),
+    (SavedKnob(DAMON_STAT_ENABLED, "Y", "N"),),
+    ((Write(TREE, "vaddr"),),),
+)
+TEXT = to_text(SAVED)
 
 
-def test_the_saved_state_is_text_and_back() -> None:
-    assert from_text(to_text(SAVED)) == SAVED
+def test_the_saved_state_survives_text() -> None:
+    assert from_text(TEXT) == SAVED
+
+
+def test_the_saved_state_keeps_a_cgroup_name_that_is_not_utf_8() -> None:
+    odd = replace(SAVED, writes=(Write(TREE, "/a\udcff\n"),))
+    assert from_text(to_text(odd)) == odd
+
+
+def test_every_setting_that_a_plan_changes_can_be_put_back() -> None:
+    world = fresh("7.3")
+    for tuner in Tuner:
+        config = Config(tuner=tuner, manage_demotion_enabled=True, manage_damon_stat=True)
+        paths = {knob.path for knob in plan_for(world, config).knobs}
+        assert paths == KNOBS
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[]", "null", "7", '{"schema":"other/1"}', to_text(SAVED)[:-9]]
-    + [to_text(SAVED).replace(a, b) for a, b in [('"boot"', "7"), ("[5]", '["x"]'), ('"a",', "")]],
+    ["", "{}", "[]", "null", "7", "[" * 100_000, '{"schema":"other/1"}', TEXT[:-9]]
+    + [
+        TEXT.replace(a, b, 1)
+        for a, b in [
+            ('"boot"', "7"),
+            ("[5]", '["x"]'),
+            ("[5]", "[true]"),
+            ("[5]", "[-1]"),
+            ("[5]", "[99999999]"),
+            (f'"{TREE}",', ""),
+            # A forged file with other paths, which root would write to.
+            (TREE, "etc/passwd"),
+            (TREE, f"{KDAMONDS}/../../../../../../etc/passwd"),
+            (TREE, f"{KDAMONDS}/0/./state"),
+            (TREE, f"{KDAMONDS}/" + "0" * 5000),
+            (DAMON_STAT_ENABLED, "proc/sys/kernel/core_pattern"),
+            (DAMON_STAT_ENABLED, "sys/module/damon_stat/parameters/../../x"),
+            ('"Y"', '"; rm -rf /\\n"'),
+        ]
+    ],
 )
-def test_a_damaged_state_is_refused_with_a_hint(text: str) -> None:
+def test_a_damaged_or_forged_state_is_refused_with_a_hint(text: str) -> None:
+    assert text != TEXT
     with pytest.raises(TierdError) as refused:
         from_text(text)
     assert refused.value.hint

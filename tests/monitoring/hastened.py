@@ -1,13 +1,14 @@
-"""The shipped rules in a hurry: every time in them divided, so that a test can wait for them.
+"""Make the shipped rules faster: divide all of their times, so that a test can wait for them.
 
-What is divided: `for:`, the ranges of queries, and the two thresholds that are seconds (an hour's
-worth of bytes, and the age of the last round). Names, conditions and shares stay as they ship.
+What is divided: `for:`, the ranges of queries, and the two thresholds in seconds (the bytes of an
+hour, and the age of the last round). Names, conditions and shares stay the same.
 """
 
 import re
 from typing import Any
 
-# A range wants some scrapes. Who waits less than these would take a busy machine for a fault.
+# Lower bounds of ranges, `for:` and ages. A range needs some scrapes, and a busy machine may be
+# late by almost as much.
 RANGE_S_MIN = 3.0
 FOR_S_MIN = 3.0
 AGE_S_MIN = 8.0
@@ -19,7 +20,7 @@ _HOUR = re.compile(r"\b3600 \*")
 
 
 def hastened(rules: dict[str, Any], times: float) -> dict[str, Any]:
-    """A file of rules in which everything comes so many times sooner."""
+    """Return a file of rules with all times divided."""
     return {
         **rules,
         "groups": [
@@ -37,7 +38,7 @@ def _rule(rule: dict[str, Any], times: float) -> dict[str, Any]:
 
 
 def expression(text: str, times: float) -> str:
-    """A query whose ranges and seconds are so many times shorter."""
+    """Return a query with its ranges and seconds divided."""
     text = _RANGE.sub(
         lambda found: f"[{_milliseconds(max(RANGE_S_MIN, _seconds(found[0][1:-1]) / times))}]", text
     )

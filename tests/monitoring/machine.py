@@ -1,9 +1,9 @@
-"""A simulated machine in a process of its own, so that the daemon can be killed and the kernel not.
+"""A simulated machine in its own process: a test can kill the daemon and keep the kernel.
 
     python -m tests.monitoring.machine SOCKET
 
-It passes its own time, SPEED times as fast as the clock on the wall, and answers whoever connects:
-the daemon, which sees a Sysfs and a Clock, and the test, which is the rest of the world.
+Its time passes by itself, SPEED times as fast as real time. It answers all who connect. The daemon
+sees a Sysfs and a Clock. The test does everything else that happens to a machine.
 """
 
 import sys
@@ -16,29 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from tierd.serving.inbox import Event, SystemInbox
-from tierd.sim import machine
-from tierd.sim.kernel import SimKernel
+from tierd.sim import machine_model
+from tierd.sim.context_spec import PAGE_BYTES
 from tierd.sim.memory import PageSet
-from tierd.sim.spec import PAGE_BYTES
-from tierd.sim.workload import Event as Happening
-from tierd.sim.workload import Place, Workload
+from tierd.sim.sim_kernel import SimKernel
+from tierd.sim.workload import Place, Workload, WorkloadEvent
 from tierd.sysfs import SysfsError
 
 SERIES = "7.3"
 NAME = "two-tier"
 
-# A round of the loop takes half a second of the machine's, and alerts wait for some rounds.
+# A round of the loop takes half a second of the machine's time. Alerts wait for some rounds.
 SPEED = 4.0
 
-# How finely time passes, and how much of it at once: one that was frozen, or that has more to do
-# than the processor can, does not catch up.
+# Size of a step of time, and of the largest one. If the process was stopped, or the processor is
+# too slow, the machine does not catch up.
 STEP_S = 0.01
 STEP_S_MAX = 0.05
 
 FAST, SLOW = 0, 1
 MIB = 1 << 20
 
-# On the fast node lie cold pages, on the slow one two sets of hot ones, of which one is to wait.
+# The fast node has cold pages. The slow one has two sets of pages: one hot, and one for later.
 COLD, HOT, NEXT = "cold", "hot", "next"
 HOT_HZ = 100.0
 SET_MIB = 96
@@ -52,15 +51,15 @@ PLACED = (
 
 @dataclass
 class Machine:
-    """A kernel whose time passes, and what may be asked of it, one at a time."""
+    """A kernel whose time passes. It handles one request at a time."""
 
     kernel: SimKernel
     lock: threading.Lock = field(default_factory=threading.Lock)
     refusals: dict[str, int] = field(default_factory=dict)
-    """Ends of paths that refuse writes, and with which errno."""
+    """Ends of paths to which writes fail, and the errno."""
 
     def live(self) -> None:
-        """For ever. Who asks has a turn between two steps, however much there is to simulate."""
+        """Simulate for ever. Requests are handled between two steps."""
         seen_s = time.monotonic()
         while True:
             time.sleep(STEP_S)
@@ -103,8 +102,8 @@ class Machine:
     def _heal(self) -> None:
         self.refusals.clear()
 
-    def _happen(self, happenings: tuple[Happening, ...]) -> None:
-        workload = self.kernel.engine.workload
+    def _happen(self, happenings: tuple[WorkloadEvent, ...]) -> None:
+        workload = self.kernel.scheduler.workload
         assert workload is not None
         for one in happenings:
             workload.add(one, self.kernel.now_us)
@@ -120,14 +119,14 @@ class Machine:
 
 
 def serve(path: Path) -> None:
-    """Until it is killed."""
+    """Serve the machine until the process is killed."""
     kernel = SimKernel(
         SERIES,
-        machine.load(NAME),
+        machine_model.load(NAME),
         seed=1,
         workload=Workload(PLACED, seed=1),
         block_pages=256,
-        # Its tiering mode, which a start sees at once, and a running tierd once a minute.
+        # The tiering mode. tierd sees it at its start, and then once a minute.
         numa_balancing=2,
     )
     kernel.advance(0.001)
@@ -159,7 +158,7 @@ def _answer(made: Machine, connection: Connection) -> None:
 
 
 class Served:
-    """The machine, from another process: a Sysfs, a Clock, and what else happens to a machine."""
+    """The machine as another process sees it: a Sysfs, a Clock, and calls for the test."""
 
     def __init__(self, path: Path) -> None:
         self._connection = Client(str(path), family="AF_UNIX")
@@ -188,28 +187,28 @@ class Served:
         time.sleep(seconds / SPEED)
 
     def end_kdamond(self, index: int) -> None:
-        """The kernel thread ends."""
+        """End a kernel thread."""
         self._ask("end_kdamond", index)
 
     def refuse(self, end: str, code: int) -> None:
-        """From now on the kernel refuses writes to paths that end so."""
+        """Make the kernel refuse writes to paths with this end."""
         assert code in errorcode
         self._ask("refuse", end, code)
 
     def heal(self) -> None:
-        """Nothing is refused any more."""
+        """Make the kernel refuse nothing."""
         self._ask("heal")
 
-    def happen(self, *happenings: Happening) -> None:
-        """More for the workload to do, at once."""
+    def happen(self, *happenings: WorkloadEvent) -> None:
+        """Add events to the workload, due now."""
         self._ask("happen", happenings)
 
     def bytes_on(self, name: str, node: int) -> int:
-        """Pages of a set that lie on a node, as the memory itself knows."""
+        """Return the bytes of a set on a node, as the simulated memory knows them."""
         return int(self._ask("bytes_on", name, node))
 
     def moved_for_schemes_bytes(self) -> int:
-        """Bytes that changed their node, as the memory itself knows, and not by reclaim."""
+        """Return the bytes that schemes moved, as the simulated memory knows them."""
         return int(self._ask("moved_for_schemes_bytes"))
 
     def _ask(self, name: str, *arguments: Any) -> Any:
@@ -222,7 +221,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class ServedInbox:
-    """The daemon's inbox: real events, and waits of the machine's time."""
+    """The daemon's inbox: real events, and waits in the machine's time."""
 
     inner: SystemInbox
 

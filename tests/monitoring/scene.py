@@ -1,4 +1,4 @@
-"""A machine that works, a tierd that tiers it, and a Prometheus that scrapes and judges."""
+"""A simulated machine, a tierd that runs on it, and a Prometheus that scrapes it."""
 
 import json
 import signal
@@ -24,15 +24,15 @@ from tierd.record.rundir import SOCKET
 from tierd.record.snapshot import State
 from tierd.serving import client
 
-# On a busy machine everything takes long; whoever waits so long has failed.
+# Bound of each wait. A busy machine is slow, but not as slow as this.
 BOUND_S = 240.0
 POLL_S = 0.1
 
-# How much sooner than shipped alerts fire here: an hour of theirs is twenty seconds.
+# Alerts fire this many times sooner than the shipped ones: an hour becomes twenty seconds.
 TIMES = 180.0
 INTERVAL = "500ms"
 
-# So much that the watermarks of so small a node leave less than half of it.
+# On so small a node the watermarks take more than half of this headroom.
 GOOD = "headroom: 15%\n"
 BAD = "headroom: much\n"
 
@@ -51,7 +51,7 @@ def wait_for(what: str, reached: Callable[[], bool]) -> None:
 
 
 def get(url: str) -> bytes | None:
-    """What is there; None while nobody answers."""
+    """Return the content of a URL, or None if nobody answers."""
     try:
         with urlopen(url, timeout=BOUND_S) as response:
             found: bytes = response.read()
@@ -62,13 +62,13 @@ def get(url: str) -> bytes | None:
 
 @dataclass
 class Scene:
-    """The three of them, and what can be done to them and asked."""
+    """The three processes, and what a test can do with them."""
 
     folder: Path
     ours: str
-    """Where tierd serves its metrics."""
+    """The address of tierd's metrics."""
     theirs: str
-    """Where Prometheus answers."""
+    """The address of Prometheus."""
     started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @property
@@ -100,7 +100,7 @@ class Scene:
 
     @property
     def socket(self) -> Path:
-        """Where tierd is told and asked."""
+        """The path of tierd's socket."""
         return self.folders[0] / SOCKET
 
     @property
@@ -108,7 +108,7 @@ class Scene:
         return self.folder / "run", self.folder / "lib"
 
     def tierd(self, *words: str) -> int:
-        """The exit status of a command for the daemon."""
+        """Run a command for the daemon, and return its exit status."""
         argv = [sys.executable, "-m", "tierd", *words, "--run-dir", str(self.folder / "run")]
         return subprocess.run(argv, capture_output=True, check=False).returncode
 
@@ -125,7 +125,7 @@ class Scene:
         return sum(float(one["value"][1]) for one in self.query(expression))
 
     def firing(self) -> set[str]:
-        """The alerts that fire now, with what they are about where there may be several."""
+        """Return the alerts that fire now, with the labels that tell several of a kind apart."""
         found = (one["metric"] for one in self.query('ALERTS{alertstate="firing"}'))
         return {" ".join((one["alertname"], *_about(one))) for one in found}
 
@@ -134,7 +134,7 @@ class Scene:
         return found[0]["metric"]["state"] if found else "gone"
 
     def reason(self) -> str:
-        """Why tierd is in the state that it is in."""
+        """Return the reason for tierd's state."""
         return str(self.status()["reason"])
 
     def status(self) -> dict[str, Any]:
@@ -145,11 +145,11 @@ class Scene:
 
 
 def _about(labels: dict[str, str]) -> list[str]:
-    return [labels[name] for name in ("numa_node", "owner", "errno") if name in labels]
+    return [labels[name] for name in ("numa_node", "owner", "errno", "file") if name in labels]
 
 
 def configuration(folder: Path, ours: str) -> str:
-    """Of Prometheus: the shipped scrape job and rules, in a hurry."""
+    """Return the configuration of Prometheus: the shipped scrape job, and hastened rules."""
     for name in ("alerts.yaml", "recording.yaml"):
         rules = yaml.safe_load((MONITORING / name).read_text())
         (folder / name).write_text(yaml.safe_dump(hastened(rules, TIMES)))
@@ -163,7 +163,7 @@ def configuration(folder: Path, ours: str) -> str:
 
 @contextmanager
 def machine_and_tierd(folder: Path) -> Iterator[Scene]:
-    """The scene without a Prometheus."""
+    """Start a machine and a tierd, without a Prometheus."""
     made = Scene(folder, f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
     made.configure(GOOD)
     try:
@@ -181,7 +181,7 @@ def machine_and_tierd(folder: Path) -> Iterator[Scene]:
 
 @contextmanager
 def scene(folder: Path) -> Iterator[Scene]:
-    """All three, once tierd is active."""
+    """Start all three, and wait until tierd is active."""
     with machine_and_tierd(folder) as made:
         (folder / "prometheus.yml").write_text(configuration(folder, made.ours))
         made.start(

@@ -1,4 +1,4 @@
-"""`tierd run` on the machine of tests/monitoring/machine.py.
+"""Run `tierd run` on the machine of tests/monitoring/machine.py.
 
 python -m tests.monitoring.served_daemon MACHINE_SOCKET CONFIG RUN_DIR STATE_DIR
 """

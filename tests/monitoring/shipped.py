@@ -1,4 +1,4 @@
-"""What ships for Prometheus and Grafana, taken apart."""
+"""The parts of the files that ship for Prometheus and Grafana."""
 
 import json
 import re
@@ -13,7 +13,7 @@ _NAME = re.compile(r"(?<![:\w])tierd_[a-z0-9_]+\b(?!:)")
 
 
 def names(text: str) -> set[str]:
-    """The metrics of ours that a text names; recorded ones, which have colons, are others."""
+    """Return the metrics of tierd that a text names. Recorded ones, with colons, do not count."""
     return set(_NAME.findall(text))
 
 
@@ -29,13 +29,21 @@ def panels() -> list[dict[str, Any]]:
 
 
 def queries() -> list[str]:
-    """Every query of the dashboard."""
+    """Return every query of the dashboard."""
     return [target["expr"] for panel in panels() for target in panel["targets"]]
 
 
 def advised() -> list[str]:
-    """Every query that docs/monitoring.md tells to look at."""
+    """Return every query in docs/monitoring.md."""
+    return [line for block in _advice() for line in block]
+
+
+def advised_stops() -> list[str]:
+    """Return the queries that stop a rollout: the last block."""
+    return _advice()[-1]
+
+
+def _advice() -> list[list[str]]:
     page = (MONITORING.parent / "docs/monitoring.md").read_text()
     blocks = re.findall(r"^```promql\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    lines = "".join(blocks).splitlines()
-    return [line for line in lines if not line.startswith("#")]
+    return [[line for line in block.splitlines() if not line.startswith("#")] for block in blocks]

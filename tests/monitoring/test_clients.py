@@ -1,7 +1,7 @@
-"""A whole tierd and those who ask too much of it: its loop goes on, and it does not grow.
+"""Clients that ask too much of a whole tierd: its loop goes on, and its memory does not grow.
 
-What each server answers to whom is in tests/unit (webserver, api); here it is a real process, which
-tells its resident set itself.
+The answers of each server are tested in tests/unit (webserver, api). Here tierd is a real process
+that reports its own resident set.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ AT_ONCE = 200
 SCRAPES = 600
 GROWTH_BYTES_MAX = 1 << 20
 
-# Rounds that the loop does while they all hang on.
+# Rounds of the loop while all clients are connected.
 ROUNDS = 5
 
 Connect = Callable[[], socket.socket]
@@ -31,7 +31,7 @@ Connect = Callable[[], socket.socket]
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with machine_and_tierd(tmp_path_factory.mktemp("clients")) as made:
-        # What `tierd why` remembers grows until then.
+        # The memory of `tierd why` grows until it is full.
         wait_for("a memory", lambda: len(client.get(made.socket, "/v1/recent")["looks"]) == RECENT)
         yield made
 
@@ -55,7 +55,7 @@ def over_unix(live: Scene) -> socket.socket:
 
 
 def sends(connect: Connect, raw: bytes) -> None:
-    """All of it, as far as it is taken, and hears what is said."""
+    """Send all bytes that the server takes, and read its answer."""
     with connect() as sock, contextlib.suppress(ConnectionError):
         sock.sendall(raw)
         sock.shutdown(socket.SHUT_WR)
@@ -64,7 +64,7 @@ def sends(connect: Connect, raw: bytes) -> None:
 
 
 def besiege(live: Scene, connect: Connect) -> None:
-    """Silent ones, ones that never end asking, ones that take no answer; then garbage."""
+    """Connect many clients that are silent, never end a request or read nothing. Send garbage."""
     with ExitStack() as held:
         for number in range(AT_ONCE):
             sock = held.enter_context(connect())
@@ -93,7 +93,7 @@ def test_a_siege_neither_stops_the_loop_nor_makes_it_grow(
 
 
 def test_scrapes_leave_nothing_behind(live: Scene) -> None:
-    """Ten minutes of them, one after the other; tools/soak_scrape.py takes the ten minutes."""
+    """As many as in ten minutes, one after the other. tools/soak_scrape.py runs for ten minutes."""
     get(live.metrics)
     before = resident_bytes(live)
     for _ in range(SCRAPES):

@@ -1,4 +1,4 @@
-"""The hurried rules are the shipped ones but for their times."""
+"""The hastened rules differ from the shipped ones only in their times."""
 
 import yaml
 

@@ -1,11 +1,12 @@
-"""Every metric that is named anywhere exists, and what exists is documented and shown."""
+"""Every metric that a file names exists. Every metric is documented and shown."""
 
 import re
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.monitoring.shipped import MONITORING, names, panels, queries, rules
+from tests.monitoring.shipped import MONITORING, advised_stops, names, panels, queries, rules
 from tierd.record.snapshot import State
 from tierd.serving.metrics import EVENTS, METRICS
 
@@ -13,7 +14,7 @@ ROOT = MONITORING.parent
 OURS = {metric.full_name for metric in METRICS}
 DOCUMENTS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
 
-# Shown as a column of a table elsewhere, or too fine for a dashboard.
+# These are too detailed for a dashboard, or a column of a table has them.
 NOT_SHOWN = {
     "tierd_config_last_reload_success_timestamp_seconds",
     "tierd_node_vmstat_pgpromote_candidate_total",
@@ -80,3 +81,24 @@ def test_panels_have_room_and_do_not_overlap() -> None:
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells
+
+
+def test_every_query_that_says_stop_is_tested_on_a_fleet_that_is_well_and_on_one_that_is_not() -> (
+    None
+):
+    cases = yaml.safe_load((MONITORING / "alerts_test.yaml").read_text())["tests"]
+    asked = [one for case in cases for one in case["promql_expr_test"]]
+    for query in advised_stops():
+        answers = {bool(one.get("exp_samples")) for one in asked if one["expr"] == query}
+        assert answers == {False, True}, query
+
+
+def test_the_alert_and_the_sum_mean_the_same_exchange() -> None:
+    (alert,) = (one for one in rules("alerts.yaml") if one["alert"] == "TierdThrash")
+    (recorded,) = (
+        one
+        for one in rules("recording.yaml")
+        if one.get("record", "").endswith("exchanged:rate30m")
+    )
+    moved, _, size = alert["expr"].rpartition(" > ")
+    assert recorded["expr"] == f"{moved} / {size}"

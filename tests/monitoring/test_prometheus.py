@@ -1,15 +1,17 @@
-"""What ships, in the hands of a real Prometheus: linted, tested, scraped, every query run.
+"""A real Prometheus lints, tests and evaluates what ships, and scrapes a tierd.
 
-The live one judges a hurried copy of the rules (hastened.py); promtool tests them as they ship.
-The tests of the scene follow one another: each leaves a tierd that is active, and what looks back
-for long, such as the deaths within an hour, resolves while the next ones run.
+promtool tests the rules as they ship. The running Prometheus has faster ones (hastened.py). The
+tests of the scene build on one another: each leaves a tierd that is active. Alerts with a long
+range, such as the deaths within an hour, resolve during the next tests.
 """
 
 import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from errno import EINVAL, ENOMEM
+from pathlib import Path
 
 import pytest
 
@@ -18,30 +20,30 @@ from tests.monitoring.scene import BAD, GOOD, Scene, get, scene, wait_for
 from tests.monitoring.shipped import MONITORING, advised, queries, rules
 from tests.prometheus import programs
 from tierd.errors import ExitCode
+from tierd.record.rundir import COUNTERS
 from tierd.serving import client
-from tierd.serving.metrics import METRICS, Kind
+from tierd.serving.metrics import METRICS, MetricType
 from tierd.sim.memory import PageSet
-from tierd.sim.workload import Heat, Place, Release, Shift
+from tierd.sim.workload import ChangeRate, Place, Release, Shift
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
 KDAMOND = "sys/kernel/mm/damon/admin/kdamonds/1/state"
 NUMA_BALANCING = "proc/sys/kernel/numa_balancing"
 
-# What is counted and what is told may differ by so much; this much of a set has to arrive.
+# The counters may differ from the pages by this share. This share of a set has to arrive.
 AGREE = 0.05
 ARRIVED = 0.95
 
-# More than there is, so that it fills both nodes.
+# More than the machine has, so that it fills both nodes.
 ALL_MIB = 4096
 
-# Two sets of this and what there is of them are more than the fast node holds. They change places
-# in two thirds of the time, by the machine's clock: each exchange is seen to help, and tierd goes
-# on with them.
+# Two sets of this size are more than the fast node holds. An exchange of them takes two thirds of
+# this time, by the machine's clock. So each exchange is seen to help, and tierd goes on.
 JUMP_MIB = 280
 JUMP_EVERY_S = 22.0
 
-# An hour of Prometheus' memory is more than all of this takes.
+# All of these tests together take less than an hour.
 EVER = "[1h]"
 
 
@@ -73,7 +75,7 @@ def machine(live: Scene) -> Served:
 
 
 def test_promoted_bytes_agree_with_pages_counted_on_nodes(live: Scene, machine: Served) -> None:
-    """Of a set that was hot from the beginning, and of another to which the heat jumps."""
+    """Test a set that is hot from the start, and a second one that becomes hot later."""
     placed = machine.bytes_on(HOT, FAST) + machine.bytes_on(HOT, SLOW)
     arrives_and_is_told(live, machine, placed, before=0.0, there=0)
     before, there = told(live, "promoted"), machine.bytes_on(NEXT, FAST)
@@ -85,13 +87,13 @@ def test_promoted_bytes_agree_with_pages_counted_on_nodes(live: Scene, machine: 
 def arrives_and_is_told(
     live: Scene, machine: Served, placed: int, before: float, there: int
 ) -> None:
-    """What the set gained is in it; and with all that went down, it is what moved at all."""
+    """Wait until the set has arrived and the totals agree with the pages that moved."""
     wait_for("the pages", lambda: machine.bytes_on(HOT, FAST) >= ARRIVED * placed)
     gained = machine.bytes_on(HOT, FAST) - there
     wait_for("their count", lambda: told(live, "promoted") - before >= (1 - AGREE) * gained)
     moved = machine.moved_for_schemes_bytes()
     wait_for("all that moved", lambda: told_at_all(live) >= (1 - AGREE) * moved)
-    # It may be moving still: what is told now has moved before now.
+    # Pages may still move, so the total is read before the pages.
     said = told_at_all(live)
     assert said <= machine.moved_for_schemes_bytes()
 
@@ -105,14 +107,14 @@ def told(live: Scene, direction: str) -> float:
 
 
 def test_the_endpoint_is_as_prometheus_wants_it(live: Scene) -> None:
-    """The linter knows no series whose unit is in no name: `quota_exceeded` counts windows."""
+    """The linter accepts all metrics. It does not complain that `quota_exceeded` counts windows."""
     raw = get(live.metrics)
     assert raw is not None
     promtool("check", "metrics", given=raw)
 
 
 def test_every_query_of_the_dashboard_finds_samples(live: Scene) -> None:
-    # An event that a range sees, which is one panel.
+    # One panel needs an event within its range.
     assert (live.tierd("pause"), live.tierd("resume")) == (0, 0)
     asked = [
         query.replace("$__rate_interval", "1m").replace("$instance", ".*") for query in queries()
@@ -121,12 +123,12 @@ def test_every_query_of_the_dashboard_finds_samples(live: Scene) -> None:
 
 
 def test_what_stops_a_rollout_is_understood_and_not_true(live: Scene) -> None:
-    """The stop conditions of docs/monitoring.md compare; the others show."""
+    """The stop conditions of docs/monitoring.md are comparisons. The other queries show values."""
     assert len(advised()) > 5
     compare = [query for query in advised() if any(sign in query for sign in (">", "<", "=="))]
     for query in compare:
         live.query(query)  # which fails by itself where Prometheus refuses it
-    # After the resume of the test before, nothing has been sensed until DAMON has looked.
+    # After the resume of the last test, there is no sensed memory until DAMON has sampled.
     show = [query for query in advised() if query not in compare]
     wait_for("what shows", lambda: all(map(live.query, show)))
     assert not live.query("job:tierd_degraded:ratio > 0.01 or job:tierd_up:ratio < 0.99")
@@ -144,7 +146,7 @@ def test_every_rule_is_healthy(live: Scene) -> None:
 
 
 def test_what_prometheus_has_is_what_tierd_says(live: Scene) -> None:
-    """The totals grow on, so the scraped one lies between two answers of tierd itself."""
+    """The totals still grow, so the scraped total lies between two answers of tierd."""
     before = said_bytes(live)
     wait_for("a later scrape", lambda: told(live, "promoted") >= before)
     scraped = told(live, "promoted")
@@ -157,7 +159,7 @@ def said_bytes(live: Scene) -> int:
 
 
 def fires(live: Scene, *wanted: str, meanwhile: Callable[[], None] = lambda: None) -> None:
-    """These alerts begin to fire, and no other does."""
+    """Wait until these alerts fire, and check that no others do."""
     before = live.firing()
     assert not before & set(wanted)
 
@@ -170,19 +172,19 @@ def fires(live: Scene, *wanted: str, meanwhile: Callable[[], None] = lambda: Non
 
 
 def resolves(live: Scene, *wanted: str) -> None:
-    """These do by now; the others by the end."""
+    """Wait until these alerts have resolved. The others may take until the end."""
     wait_for(f"{', '.join(wanted)} to resolve", lambda: not live.firing() & set(wanted))
     live.wait_until_active()
 
 
 def test_a_neighbour(live: Scene, machine: Served) -> None:
-    """It was there when tierd started; that it is gone is seen by and by."""
+    """It is there when tierd starts. tierd sees within a minute that it has gone."""
     wait_for("the alert", lambda: live.firing() == {"TierdConflict numa_balancing"})
     machine.write(NUMA_BALANCING, "0")
 
 
 def test_heat_that_jumps_and_jumps(live: Scene, machine: Served) -> None:
-    """Between two sets of which the fast node holds one."""
+    """Heat changes between two sets, and the fast node holds only one."""
     machine.happen(
         Place(PageSet(HOT, HOT_HZ), JUMP_MIB * MIB, (SLOW,)),
         Place(PageSet(NEXT), JUMP_MIB * MIB, (SLOW,)),
@@ -197,7 +199,7 @@ def test_heat_that_jumps_and_jumps(live: Scene, machine: Served) -> None:
             jump_s = machine.monotonic() + JUMP_EVERY_S
 
     fires(live, "TierdThrash", meanwhile=jump)
-    # As it was, for those that follow.
+    # Put back the old workload for the next tests.
     machine.happen(
         Release(HOT, JUMP_MIB * MIB, 0),
         Release(NEXT, JUMP_MIB * MIB, 0),
@@ -235,8 +237,27 @@ def test_a_kernel_that_refuses(live: Scene, machine: Served) -> None:
     resolves(live, "TierdDegraded")
 
 
+def test_own_files_that_cannot_be_kept(live: Scene) -> None:
+    """Not even root can replace a folder by a file."""
+    paths = [folder / COUNTERS for folder in live.folders]
+    wait_for("folders in their places", lambda: all(map(replaced_by_a_folder, paths)))
+    fires(live, f"TierdBookkeepingFails {COUNTERS}")
+    for path in paths:
+        path.rmdir()
+    resolves(live, f"TierdBookkeepingFails {COUNTERS}")
+
+
+def replaced_by_a_folder(path: Path) -> bool:
+    """Return whether it is a folder now. tierd may write its file between our two steps."""
+    if not path.is_dir():
+        path.unlink(missing_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir()
+    return path.is_dir()
+
+
 def test_a_kernel_that_answers_no_more(live: Scene) -> None:
-    """The loop waits for it; who scrapes does not."""
+    """The loop waits for the kernel, but scrapes do not."""
     live.started["machine"].send_signal(signal.SIGSTOP)
     fires(live, "TierdLoopStalled")
     live.started["machine"].send_signal(signal.SIGCONT)
@@ -244,7 +265,7 @@ def test_a_kernel_that_answers_no_more(live: Scene) -> None:
 
 
 def test_a_daemon_that_is_killed(live: Scene) -> None:
-    """And comes back, and is stopped and started as well."""
+    """It is started again, then stopped and started once more."""
     live.end("tierd", signal.SIGKILL)
     fires(live, "TierdDown")
     live.start_tierd()
@@ -256,13 +277,27 @@ def test_a_daemon_that_is_killed(live: Scene) -> None:
     live.wait_until_active()
 
 
+def test_a_daemon_that_starts_again_and_again(live: Scene) -> None:
+    """Each start is scraped, so TierdDown does not fire."""
+
+    def restart() -> None:
+        live.end("tierd", signal.SIGTERM)
+        live.start_tierd()
+        wait_for("another tierd", lambda: live.value("tierd_kdamond_up") > 0)
+
+    fires(live, "TierdRestarts", meanwhile=restart)
+    live.wait_until_active()
+
+
 def test_a_fast_node_that_is_full_of_heat(live: Scene, machine: Served) -> None:
     machine.happen(
-        Heat(COLD, HOT_HZ, 0), Heat(NEXT, HOT_HZ, 0),
+        ChangeRate(COLD, HOT_HZ, 0), ChangeRate(NEXT, HOT_HZ, 0),
         Place(PageSet("more", HOT_HZ), ALL_MIB * MIB, (FAST, SLOW)),
     )  # fmt: skip
     fires(live, "TierdFastNodeFull 0")
-    machine.happen(Release("more", ALL_MIB * MIB, 0), Heat(COLD, 0.0, 0), Heat(NEXT, 0.0, 0))
+    machine.happen(
+        Release("more", ALL_MIB * MIB, 0), ChangeRate(COLD, 0.0, 0), ChangeRate(NEXT, 0.0, 0)
+    )
     resolves(live, "TierdFastNodeFull 0")
 
 
@@ -275,8 +310,8 @@ def test_every_alert_has_fired_and_is_resolved(live: Scene) -> None:
 
 
 def test_no_counter_has_ever_gone_back(live: Scene) -> None:
-    """Through everything above: kdamonds that died, a daemon killed and one stopped."""
+    """After all tests above, in which kdamonds died and a daemon was killed and stopped."""
     for metric in METRICS:
-        if metric.kind is Kind.counter:
+        if metric.kind is MetricType.counter:
             assert live.query(f"resets({metric.full_name}{EVER})"), metric.name
             assert live.value(f"resets({metric.full_name}{EVER})") == 0, metric.name

@@ -1,15 +1,15 @@
-"""The simulated kernel answers thousands of small questions as the real one of its series did."""
+"""The simulated kernel answers thousands of operations as the real one of its series did."""
 
 import json
 
 import pytest
 
 from tests.sim.answers.table import AREAS, ask, recorded
-from tierd.sim.kernel import SimClock, SimKernel
-from tierd.sim.machine import load
-from tierd.sim.profile import SERIES
+from tierd.sim.kernel_series import SERIES
+from tierd.sim.machine_model import load
+from tierd.sim.sim_kernel import SimClock, SimKernel
 
-# The words and values asked of each file, and the rest.
+# The words and values that each file takes, and the other areas.
 QUESTIONS_MIN = 250
 
 

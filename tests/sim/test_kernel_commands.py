@@ -1,12 +1,12 @@
-"""Commands of `state`: what each series answers, and what a command leaves in the files."""
+"""The commands of `state`: the answers of each series, and the files after a command."""
 
 from errno import EBUSY
 
 import pytest
 
-from tests.sim.staged import CONTEXT, SCHEME, SERIES, answer, build, command, stage, state
-from tierd.sim.kernel import DAMON, SimKernel
-from tierd.sim.tree import Oops
+from tests.sim.staged_kernel import CONTEXT, SCHEME, SERIES, answer, build, command, stage, state
+from tierd.sim.file_tree import Oops
+from tierd.sim.sim_kernel import DAMON, SimKernel
 from tierd.sysfs import SysfsError
 
 UPDATES = (
@@ -75,7 +75,7 @@ def test_statistics_are_as_old_as_their_last_update(series: str) -> None:
     assert command(kernel, "update_schemes_stats") == "ok"
     updated = int(kernel.read(f"{SCHEME}/stats/nr_tried"))
     assert updated > 0
-    # The files outlive the kdamond that they tell of.
+    # The files stay after their kdamond has ended.
     command(kernel, "off")
     command(kernel, "on")
     assert int(kernel.read(f"{SCHEME}/stats/nr_tried")) == updated
@@ -261,7 +261,7 @@ def test_a_second_writer_is_refused(series: str, reading: str | None) -> None:
             kernel.during(path, "commit", lambda: state(kernel))
     else:
         assert kernel.during(path, "commit", lambda: state(kernel)) == reading
-    # Whatever became of the attempt, the lock is free again.
+    # The lock is free again, whatever the result of the attempt.
     assert state(kernel) == "on"
 
 

@@ -1,18 +1,18 @@
-"""Whatever is written, the simulated kernel answers with an errno, and equal writes alike."""
+"""The simulated kernel answers every write with success or an errno, and equal writes equally."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sim.answers.questions import COMMANDS, VALUES, WORDS, Asked, stage
-from tests.sim.staged import build
-from tierd.sim.kernel import DAMON, SimClock, SimKernel
-from tierd.sim.profile import SERIES
-from tierd.sim.tree import Oops
+from tests.sim.staged_kernel import build
+from tierd.sim.file_tree import Oops
+from tierd.sim.kernel_series import SERIES
+from tierd.sim.sim_kernel import DAMON, SimClock, SimKernel
 
-# Where a value is a time, a large one makes the next command wait for years: not tried.
+# Large times are not tried, because the next command would wait for years.
 TIMES = ("interval", "watermarks")
-# What would only begin anew.
+# Writes that would only delete everything.
 ROOTS = ("nr_kdamonds", "nr_contexts")
 WAITS_S = (0.01, 0.3)
 
@@ -30,7 +30,7 @@ STEPS = st.lists(
 
 
 def play(kernel: SimKernel, steps: list[Step]) -> list[str]:
-    """What each step is answered; a file is chosen among those there are."""
+    """Return the answer to each step; each step chooses one of the existing files."""
     asked = Asked(kernel, SimClock(kernel))
     stage(asked)
     seen = []
@@ -43,7 +43,7 @@ def play(kernel: SimKernel, steps: list[Step]) -> list[str]:
         try:
             seen.append(asked.write(f"{DAMON}/{path}", small(path, value)))
         except Oops as oops:
-            # Some kernels die of this one; nothing can be asked of them any more.
+            # Some kernels crash at this command and cannot be used any more.
             seen.append(str(oops))
             break
         seen.append(asked.read(f"{DAMON}/{path}"))
@@ -60,7 +60,7 @@ def chosen(kernel: SimKernel, number: int) -> str:
 
 
 def small(path: str, value: str) -> str:
-    """A number of objects that does not take the test all day."""
+    """A number of objects that is small enough for a test."""
     counts = path.rpartition("/")[2].startswith("nr_")
     return str(len(value) % 4) if counts else value
 

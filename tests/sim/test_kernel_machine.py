@@ -1,19 +1,19 @@
-"""What is around DAMON: modules, nodes, zones, memory blocks, settings, failures, time."""
+"""The files around DAMON (modules, nodes, zones, memory blocks, settings), failures and time."""
 
 from errno import EIO
 
 import pytest
 
-from tests.sim.staged import SERIES, answer, build, command, stage, state
+from tests.sim.staged_kernel import SERIES, answer, build, command, stage, state
 from tierd.machine.discovery import survey
 from tierd.machine.neighbours import neighbours
 from tierd.machine.sample import sample
 from tierd.machine.zoneinfo import parse_zones
-from tierd.sim.kernel import DAMON, Failure, SimClock, SimKernel
-from tierd.sim.machine import load, names
+from tierd.sim.machine_model import load, names
 from tierd.sim.memory import PageSet
+from tierd.sim.sim_kernel import DAMON, InjectedFailure, SimClock, SimKernel
 from tierd.sim.workload import Place, Workload
-from tierd.sysfs import PatientSysfs, SysfsError
+from tierd.sysfs import Patience, PatientSysfs, SysfsError
 
 BLOCKS = "sys/devices/system/memory"
 NODES = "sys/devices/system/node"
@@ -172,7 +172,7 @@ def test_a_kdamond_is_a_process() -> None:
 
 def test_one_operation_fails() -> None:
     kernel = build("7.3")
-    kernel.fail(Failure(kernel.operations + 2, EIO))
+    kernel.fail(InjectedFailure(kernel.operations + 2, EIO))
     assert kernel.read(f"{NODES}/online") == "0-1"
     with pytest.raises(SysfsError) as caught:
         kernel.read(f"{NODES}/online")
@@ -182,7 +182,7 @@ def test_one_operation_fails() -> None:
 
 def test_operations_fail_for_ever_until_healed() -> None:
     kernel = build("7.3")
-    kernel.fail(Failure(kernel.operations + 1, EIO, for_ever=True))
+    kernel.fail(InjectedFailure(kernel.operations + 1, EIO, for_ever=True))
     for _ in range(3):
         assert answer(kernel, f"{DAMON}/nr_kdamonds", "1") == "EIO"
     kernel.heal()
@@ -224,7 +224,7 @@ def test_patience_outlasts_a_lock_that_is_let_go() -> None:
             super().sleep(seconds)
             self.kernel.lock.held = self.kernel.now_us < 1_000_000
 
-    patient = PatientSysfs(kernel, Releasing(kernel))
+    patient = PatientSysfs(kernel, Patience.by(Releasing(kernel)))
     assert patient.read(f"{DAMON}/0/state") == "off"
     assert kernel.now_us >= 1_000_000
 

@@ -4,12 +4,12 @@ from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 
 import pytest
 
-from tests.sim.staged import CONTEXT, SCHEME, SERIES, answer, build, stage
-from tierd.sim.kernel import DAMON, SimKernel
-from tierd.sim.machine import load
+from tests.sim.staged_kernel import CONTEXT, SCHEME, SERIES, answer, build, stage
+from tierd.sim.machine_model import load
+from tierd.sim.sim_kernel import DAMON, SimKernel
 from tierd.sysfs import SysfsError
 
-# In the order in which each makes room for the next.
+# Each creates the directory of the next.
 COUNTERS = (
     "nr_kdamonds",
     "0/contexts/nr_contexts",
@@ -36,7 +36,7 @@ def one_of_each(series: str) -> SimKernel:
 def test_the_tree_is_the_recorded_one(series: str) -> None:
     kernel = one_of_each(series)
     seen = {path: kernel.read(f"{DAMON}/{path}") for path in kernel.files(DAMON)}
-    recorded = dict(kernel.profile.listing)
+    recorded = dict(kernel.series.listing)
     # The listing shows lines of a file as words.
     seen["0/contexts/0/avail_operations"] = seen["0/contexts/0/avail_operations"].replace("\n", " ")
     assert seen == recorded

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierd.sim import kstrto
-from tierd.sim.tree import Refused
+from tierd.sim.file_tree import Refused
 
 ULONG_MAX = 2**64 - 1
 
@@ -42,7 +42,7 @@ def test_ulong(text: str, value: int) -> None:
         ("-0", EINVAL),
         ("5,6", EINVAL),
         ("18446744073709551616", ERANGE),
-        # What does not fit is found before what follows it.
+        # A number that is too large is found before a wrong character after it.
         ("99999999999999999999x", ERANGE),
     ],
 )

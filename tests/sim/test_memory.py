@@ -1,4 +1,4 @@
-"""Memory: what zones hold and leave, and that no page is ever lost."""
+"""Memory: sizes and watermarks of zones, and that no page is ever lost."""
 
 import json
 from pathlib import Path
@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierd.machine.zoneinfo import Zone, parse_zones
-from tierd.sim.machine import Machine, MachineNode, all_names, load, names
+from tierd.sim.context_spec import Range
+from tierd.sim.machine_model import MachineModel, MachineNode, all_names, load, names
 from tierd.sim.memory import FREE, Memory, PageSet
-from tierd.sim.spec import Range
 from tierd.sim.zones import MIB, ZoneSpec, default_min_free_kbytes, node_ranges, with_watermarks
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "machines"
-# What virtual machines of each series said, of the machines that the simulation knows.
+# The recorded files of virtual machines of each series, for the machines in machines/.
 RECORDED = sorted(
     path
     for name in ("two-tier", "three-tier", "two-socket")
@@ -47,7 +47,7 @@ def test_watermarks_are_what_a_kernel_made_of_the_same_zones(path: Path) -> None
     )
     for zone, made in zip(real, ours, strict=True):
         marks = (made.min_pages, made.low_pages, made.high_pages, made.promo_pages)
-        # Boot memory that is freed later is in the zones' sizes, but not in these.
+        # Boot memory that is freed later counts in the zones' sizes, but not in these figures.
         assert marks == pytest.approx(
             (zone.min_pages, zone.low_pages, zone.high_pages, zone.promo_pages), rel=0.02
         )
@@ -66,7 +66,7 @@ def test_nodes_lie_one_behind_the_other_around_the_hole_for_devices() -> None:
         0: (Range(0, 512 * MIB),),
         1: (Range(512 * MIB, 1536 * MIB),),
     }
-    large = Machine(
+    large = MachineModel(
         "large",
         "",
         (MachineNode(0, 3072, (0,), 0, None, None), MachineNode(1, 1024, (), 0, None, None)),
@@ -209,7 +209,7 @@ def test_large_machines_are_kept_in_large_blocks() -> None:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_nodes_are_about_as_large_as_a_kernel_finds_them(path: Path) -> None:
-    """Within what its own image and initrd take, which lie on another node at each boot."""
+    """Equal except for kernel image and initrd, which are on a different node at each boot."""
     files = json.loads(path.read_text())["files"]
     mem = memory(path.stem.rsplit("-", 1)[0])
     real = parse_zones(files["proc/zoneinfo"])

@@ -18,7 +18,7 @@ from bench.figures import mean_over
 from tests.sim.loop import cold, hot, loop
 from tierd.configuration.config import Config, Tuner
 from tierd.sim.memory import PageSet
-from tierd.sim.workload import Event, Heat, Place
+from tierd.sim.workload import ChangeRate, Place, WorkloadEvent
 
 FAST, SLOW = 0, 1
 MIB = 1 << 20
@@ -32,17 +32,17 @@ SERIES = ("6.12", "6.18", "7.2")
 SCENES = {"full": ("static", "shift-1"), "half-empty": ("half-empty",)}
 PHASES = tuple(phase for phases in SCENES.values() for phase in phases)
 
-# Of the hot accesses, over a whole phase: trials of one configuration differ by less.
+# A share of the hot accesses over a whole phase. Trials of one configuration differ by less.
 APART = 0.2
 
-# As long as the real phases last at the most.
+# At most as long as the real phases.
 STATIC_S = 45.0
 SHIFT_S = 30.0
 
 
 @cache
 def seen_in_vms(series: str, phase: str) -> dict[str, float]:
-    """The mean residency of the hot set for each configuration: the median of its trials."""
+    """The mean residency of the hot set per configuration, as the median of its trials."""
     found: dict[str, list[float]] = {}
     for cell in cells.load(cells.FOLDER):
         if (cell.key.series, cell.key.phase) == (series, phase):
@@ -52,13 +52,13 @@ def seen_in_vms(series: str, phase: str) -> dict[str, float]:
     return {name: statistics.median(shares) for name, shares in found.items() if name in TUNERS}
 
 
-def happenings(scene: str) -> Iterator[Event]:
+def happenings(scene: str) -> Iterator[WorkloadEvent]:
     yield cold("cold", FAST, 250 if scene == "half-empty" else 440)
     yield hot("hot0", SLOW, HOT_MIB)
     yield Place(PageSet("hot1", 0.0), HOT_MIB * MIB, (SLOW,))
     if scene == "full":
-        yield Heat("hot0", 0.0, int(STATIC_S * 1e6))
-        yield Heat("hot1", HOT_HZ, int(STATIC_S * 1e6))
+        yield ChangeRate("hot0", 0.0, int(STATIC_S * 1e6))
+        yield ChangeRate("hot1", HOT_HZ, int(STATIC_S * 1e6))
 
 
 # Half a minute for each series; this one runs every kind of configuration.
@@ -67,7 +67,7 @@ OFTEN = {"7.2"}
 
 @cache
 def simulated(series: str, name: str, scene: str) -> dict[str, float]:
-    """The same figures of the simulated kernel, of all phases of a boot."""
+    """The same figures from the simulated kernel, for all phases of a boot."""
     tuner = TUNERS[name]
     if tuner is None:
         return dict.fromkeys(PHASES, 0.0)
@@ -89,6 +89,8 @@ def simulated(series: str, name: str, scene: str) -> dict[str, float]:
     return dict(zip(SCENES[scene], means, strict=True))
 
 
+# Two minutes of the simulated machine for each configuration.
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize(
     "series", [pytest.param(one, marks=[pytest.mark.rare] * (one not in OFTEN)) for one in SERIES]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd.sim.machine import load
+from tierd.sim.context_spec import Range
+from tierd.sim.machine_model import load
 from tierd.sim.memory import Memory, PageSet
 from tierd.sim.regions import (
     Region,
@@ -20,13 +21,12 @@ from tierd.sim.regions import (
     split_randomly,
     split_to_limit,
 )
-from tierd.sim.spec import Range
 
 PAGE = 4096
 
 
 def covered(regions: list[Region]) -> list[tuple[int, int]]:
-    """What the regions cover, joined."""
+    """Return the ranges that the regions cover, joined."""
     ranges: list[tuple[int, int]] = []
     for region in regions:
         assert region.start < region.end

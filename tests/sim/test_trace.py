@@ -1,4 +1,4 @@
-"""The simulated kernels take the course that real ones took: see trace.py."""
+"""The simulated kernels behave over a minute as the real ones did: see trace.py."""
 
 import json
 from functools import cache
@@ -9,23 +9,23 @@ import pytest
 
 from tests.contract.simulated import SimSubject
 from tests.sim.trace import DEMOTED_BYTES, HOT_BYTES, RECORDED, ROUNDS, WARM_BYTES, Trace, trace
-from tierd.sim import machine
-from tierd.sim.kernel import SimKernel
+from tierd.sim import machine_model
+from tierd.sim.sim_kernel import SimKernel
 
 PAGE = 4096
 MIB = 2**20
 
 # Every series that was recorded.
-SERIES = tuple(sorted(path.stem for path in RECORDED.glob("*.json")))
+SERIES = tuple(sorted(path.stem.removeprefix("trace-") for path in RECORDED.glob("*.json")))
 
 
 @cache
 def simulated(series: str) -> Trace:
-    return trace(SimSubject(SimKernel(series, machine.load("two-tier"), seed=3)))
+    return trace(SimSubject(SimKernel(series, machine_model.load("two-tier"), seed=3)))
 
 
 def real(series: str) -> dict[str, Any]:
-    path: Path = RECORDED / f"{series}.json"
+    path: Path = RECORDED / f"trace-{series}.json"
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
@@ -58,7 +58,7 @@ def test_promotion_takes_as_many_rounds(series: str) -> None:
 
 @EACH
 def test_demotion_is_as_far_at_any_time(series: str) -> None:
-    """Within a window or two: where the first old page lies differs from boot to boot."""
+    """Within a window or two: the address of the first old page differs between boots."""
     window_pages = 20 * MIB // PAGE
     for ours, theirs in zip(simulated(series)["demote"], real(series)["demote"], strict=True):
         assert abs(ours["tried_pages"] - theirs["tried_pages"]) <= 2 * window_pages

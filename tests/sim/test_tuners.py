@@ -9,10 +9,10 @@ import pytest
 from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Tuner
 from tierd.loop import daemon
-from tierd.loop.tuning import Later, Tuning
+from tierd.loop.tuning import ScheduledInput, Tuning
 from tierd.plans.damon import PAGE_BYTES
-from tierd.plans.opening import GROWS
-from tierd.sim.kernel import Failure, SimKernel
+from tierd.plans.plan import GROWING_INPUT
+from tierd.sim.sim_kernel import InjectedFailure, SimKernel
 from tierd.sim.workload import Shift
 from tierd.tuner.demand import READY_BYTES
 from tierd.tuner.throttle import FADE, TARGET
@@ -22,13 +22,13 @@ RATE = 20_000_000
 DEMAND = Config(tuner=Tuner.demand)
 HOT_MIB = 96
 
-# The least time that the rate allows, beside which the tuners' are put.
+# The shortest time that the rate allows; the tuners' times are compared with it.
 IDEAL_S = HOT_MIB * MIB / RATE
 
 
 @dataclass
 class Seen:
-    """Residency of the hot set by the second, and when it was 95 %."""
+    """The residency of the hot set in each second, and the second at which it reached 95 %."""
 
     made: Loop
     residency: list[tuple[float, float]]
@@ -68,7 +68,7 @@ def test_demand_brings_a_hot_set_up_to_a_full_node_and_stops(series: str) -> Non
     seen.made.run(40)
     assert seen.reached_s() <= 6 * IDEAL_S
     ideal = HOT_MIB
-    # What the scheme claims: 6.17 to 7.2 count pages that they copied to where they were.
+    # The scheme's report: 6.17 to 7.2 also count pages that they copied to their own node.
     assert seen.applied_mib("promote-1-0", 40) <= 1.5 * ideal
     late = seen.applied_mib("promote-1-0", 39) - seen.applied_mib("promote-1-0", 25)
     assert late <= 0.1 * ideal
@@ -84,7 +84,7 @@ def test_demand_follows_a_shift(series: str) -> None:
 
 @pytest.mark.thorough
 def test_demand_is_far_ahead_of_the_kernels_integrator() -> None:
-    """What `consist` does with a full node in the time in which demand is done."""
+    """The progress of `consist` on a full node in the time in which `demand` finishes."""
     seen = full_node("6.18", Tuner.kernel)
     seen.made.run(40)
     assert seen.residency[-1][1] < 0.05
@@ -119,11 +119,14 @@ def test_growth_that_ends_while_another_is_taken_back_is_not_left_for_after_a_ti
     outside = made.outside()
     running = daemon.begin(outside, made.config)
     now_s = outside.clock.monotonic()
-    grows = {"demote-0-1": Later(now_s, 10_100), "promote-1-0": Later(now_s + 0.05, 10_200)}
-    running = replace(running, tuning=replace(running.tuning, later=grows))
+    grows = {
+        "demote-0-1": ScheduledInput(now_s, 10_100),
+        "promote-1-0": ScheduledInput(now_s + 0.05, 10_200),
+    }
+    running = replace(running, tuning=replace(running.tuning, scheduled=grows))
     running = daemon.settle(outside, running)
     assert running.tuning.due_s is None
-    values = {name: told.value for name, told in running.tuning.told.items()}
+    values = {name: told.value for name, told in running.tuning.in_force.items()}
     assert values == {"demote-0-1": 10_100, "promote-1-0": 10_200}
     assert outside.clock.monotonic() >= now_s + 0.2, "as long as two commands"
 
@@ -147,7 +150,7 @@ def test_free_memory_is_looked_at_between_rounds_where_these_take_long(
     if glances:
         assert after.tuning.glance_s is not None
         assert after.tuning.glance_s > before
-        assert after.tuning.memory.nodes == running.tuning.memory.nodes
+        assert after.tuning.controller.nodes == running.tuning.controller.nodes
         assert daemon.glance(outside, after) is after, "not before its time"
 
 
@@ -160,7 +163,7 @@ def test_quotas_grow_from_the_first_window_on_until_they_are_ready(series: str) 
     due_s = running.tuning.due_s
     assert due_s is not None
     kernel.advance(due_s - outside.clock.monotonic())
-    assert [last_input(kernel, index) for index in (0, 1)] == [GROWS, GROWS]
+    assert [last_input(kernel, index) for index in (0, 1)] == [GROWING_INPUT, GROWING_INPUT]
     running = daemon.settle(outside, running)
     for index in (0, 1):
         assert last_input(kernel, index) == FADE.value
@@ -173,22 +176,22 @@ def test_what_runs_already_has_an_input_that_nobody_knows() -> None:
     made = loop("6.12", "two-tier", config=DEMAND)
     outside = made.outside()
     running = daemon.begin(outside, made.config)
-    known = {name: told.value for name, told in running.tuning.told.items()}
+    known = {name: told.value for name, told in running.tuning.in_force.items()}
     assert set(known.values()) == {0}
     running = daemon.tick(outside, replace(running, tuning=Tuning()))
-    assert all(told.value is not None for told in running.tuning.told.values())
+    assert all(told.value is not None for told in running.tuning.in_force.values())
     for item in running.applied.plan.items if running.applied else ():
         goal = f"{KDAMONDS}/{item.kdamond}/contexts/0/schemes/{item.scheme}/quotas/goals/0"
         value = made.kernel.read(f"{goal}/current_value")
-        assert value == str(running.tuning.told[item.id].value)
+        assert value == str(running.tuning.in_force[item.id].value)
 
 
-# More than promotion's quota while it waits for room.
+# More than the quota of the promotion that waits for room.
 IN_USE_BYTES = 100 * PAGE_BYTES
 
 
 class Killed(Exception):
-    """As SIGKILL: from here on nothing that the daemon does reaches the kernel."""
+    """Like SIGKILL: from now on nothing that the daemon does reaches the kernel."""
 
 
 @pytest.mark.thorough
@@ -226,7 +229,7 @@ def test_what_grew_far_beyond_its_limit_ends_with_the_first_look(series: str, sa
 
 
 def shrinks_in_use() -> Callable[[SimKernel], bool]:
-    """Whether a quota in use is seen to shrink, with no other input on its way."""
+    """True if the effective quota shrinks and no other input is planned."""
     before = {0: 0, 1: 0}
 
     def look(kernel: SimKernel) -> bool:
@@ -250,7 +253,7 @@ def left_behind(
 
     def die() -> None:
         if when is None or when(kernel):
-            kernel.fail(Failure(kernel.operations + 1, EIO, for_ever=True))
+            kernel.fail(InjectedFailure(kernel.operations + 1, EIO, for_ever=True))
             raise Killed
 
     for step in range(100):
@@ -271,14 +274,14 @@ def last_input(kernel: SimKernel, index: int) -> int:
 
 
 def mover(kernel: SimKernel, index: int) -> str:
-    """The quotas of the one scheme of a kdamond that moves pages, after its sensors."""
+    """The quotas of the only scheme that moves pages in a kdamond; sensors come before it."""
     schemes = f"{KDAMONDS}/{index}/contexts/0/schemes"
     return f"{schemes}/{int(kernel.read(f'{schemes}/nr_schemes')) - 1}/quotas"
 
 
 @pytest.mark.parametrize("series", ["6.16", pytest.param("6.18", marks=pytest.mark.thorough)])
 def test_emulated_follows_the_kernels_own_goals(series: str) -> None:
-    """The same machine, one with goals in the kernel and one with ours: the same quotas."""
+    """The same machine with the kernel's goals and with tierd's gets the same quotas."""
     found = {}
     for tuner in (Tuner.kernel, Tuner.emulated):
         made = loop(

@@ -1,16 +1,16 @@
-"""Workloads: heat moves between pages, pages come and go, all at their time."""
+"""Workloads: heat moves between pages, and pages come and go, each at its time."""
 
 from random import Random
 
-from tierd.sim.machine import load
+from tierd.sim.machine_model import load
 from tierd.sim.memory import Memory, PageSet
-from tierd.sim.workload import Event, Heat, Place, Release, Shift, Workload
+from tierd.sim.workload import ChangeRate, Place, Release, Shift, Workload, WorkloadEvent
 
 MIB = 2**20
 COLD, HOT = PageSet("cold"), PageSet("hot", rate_hz=100.0)
 
 
-def ran(*events: Event, until_us: int, seed: int = 1) -> Memory:
+def ran(*events: WorkloadEvent, until_us: int, seed: int = 1) -> Memory:
     memory = Memory(load("two-tier"), Random(1))
     workload = Workload(events, seed)
     while workload.due_us is not None and workload.due_us <= until_us:
@@ -62,7 +62,7 @@ def test_the_seed_says_which_pages_heat_up() -> None:
 
 
 def test_memory_goes_and_rates_change() -> None:
-    memory = ran(*PLACED, Release("cold", 40 * MIB, 5), Heat("cold", 3.0, 6), until_us=6)
+    memory = ran(*PLACED, Release("cold", 40 * MIB, 5), ChangeRate("cold", 3.0, 6), until_us=6)
     assert where(memory, "cold") == (0, 60 * 256)
     assert memory.sets[0].rate_hz == 3.0
 

@@ -1,8 +1,8 @@
-"""How DAMON behaves over a minute, on any subject: what simulated kernels are held to.
+"""How DAMON behaves over a minute, to compare simulated kernels with real ones.
 
-The contract suite asks for single facts. Here a kernel finds a hot set, promotes it, demotes a cold
-one and walks a node under a quota, and every 20 rounds it is written down how far it is. Real
-kernels were recorded once: `python -m tests.sim.trace SERIES` boots a guest and renews the file.
+The contract tests check single facts. Here a kernel finds a hot set, promotes it, demotes a cold
+set and walks a node under a quota. Every 20 rounds a row records its progress. Real
+kernels were recorded: `python -m tests.sim.trace SERIES` boots a guest and records again.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from tests.contract.context import (
 from tests.contract.real import RealSubject
 from tests.contract.subject import Subject, rest
 from tests.vm import guest
-from tierd.sim import machine
+from tierd.sim import machine_model
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "traces"
 
@@ -48,8 +48,8 @@ Trace = dict[str, list[Row]]
 
 
 def trace(subject: Subject) -> Trace:
-    """All of it, on a kernel at rest."""
-    # It would move the hot set by itself, away from the node without CPUs.
+    """Record all parts, on a kernel at rest."""
+    # NUMA balancing would move the hot set away from the node without CPUs.
     subject.sysfs.write("proc/sys/kernel/numa_balancing", "0")
     parts: dict[str, Callable[[Subject], list[Row]]] = {
         "monitor": monitor,
@@ -67,7 +67,7 @@ def trace(subject: Subject) -> Trace:
 
 
 def monitor(subject: Subject) -> list[Row]:
-    """How many regions there are, and how much memory they find hot."""
+    """Record the number of regions, and the memory in hot regions."""
     _place_hot_and_cold(subject)
     rows = []
     with running(subject, SLOW, COUNTER) as context:
@@ -80,7 +80,7 @@ def monitor(subject: Subject) -> list[Row]:
 
 
 def promote(subject: Subject) -> list[Row]:
-    """A hot set on its way up, 2 MiB in ten rounds."""
+    """Record the promotion of a hot set, 2 MiB in ten rounds."""
     _place_hot_and_cold(subject)
     scheme = Scheme(
         action="migrate_hot",
@@ -95,7 +95,7 @@ def promote(subject: Subject) -> list[Row]:
 
 
 def demote(subject: Subject) -> list[Row]:
-    """A cold set on its way down. The quota is spent on all of the node, in order of address."""
+    """Record the demotion of a cold set. The quota is used on the whole node, by address."""
     subject.sets.place("cold", FAST, DEMOTED_BYTES)
     scheme = Scheme(
         action="migrate_cold",
@@ -109,7 +109,7 @@ def demote(subject: Subject) -> list[Row]:
 
 
 def walk(subject: Subject) -> list[Row]:
-    """What a quota of 300 MiB tries of 1 GiB, window after window."""
+    """Record what a quota of 300 MiB tries of 1 GiB, window by window."""
     with running(subject, SLOW, COUNTER, Scheme(bytes=300 * MIB)) as context:
         after_rounds(context, 2 * ROUNDS)
         stats = context.stats()[1]
@@ -123,7 +123,7 @@ def walk(subject: Subject) -> list[Row]:
 
 
 def ages(subject: Subject) -> list[Row]:
-    """How much memory is young beside a set that is accessed now and then."""
+    """Record how much memory has a low age, next to a set that is accessed rarely."""
     subject.sets.place("hot", SLOW, HOT_BYTES // 2)
     subject.sets.heat("hot")
     subject.sets.place("warm", SLOW, WARM_BYTES)
@@ -139,7 +139,7 @@ def ages(subject: Subject) -> list[Row]:
 
 
 def after_rounds(context: Context, more: int) -> None:
-    """Wait until the counter, which is the first scheme, was applied so many times more."""
+    """Wait until the counter, the first scheme, was applied `more` times more."""
     goal = context.applied() + more
     context.until(lambda: context.applied() >= goal)
 
@@ -162,17 +162,17 @@ def _moved(context: Context, name: str, nid: int) -> Row:
 
 
 def record(series: str) -> Path:
-    """Boot a guest, have it write its trace, and keep that."""
+    """Boot a guest, and store the trace that it prints."""
     argv = ("python3", "-B", "-m", "tests.sim.trace", series, "--workload", "/job/workload")
     files = {"workload": guests.workload().read_bytes()}
     verdict = guest.run(
-        series, machine.load(guests.MACHINE), [guest.Command(argv, TIMEOUT_S)], files
+        series, machine_model.load(guests.MACHINE), [guest.Command(argv, TIMEOUT_S)], files
     )
     (result,) = verdict.results
     if result.status != 0:
         raise RuntimeError(f"{series}: {result.status}\n{result.stderr}")
     found = {"release": verdict.release, **json.loads(result.stdout)}
-    path = RECORDED / f"{series}.json"
+    path = RECORDED / f"trace-{series}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(found, indent=1) + "\n")
     return path

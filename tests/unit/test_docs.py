@@ -1,4 +1,4 @@
-"""The documents name everything that a person can meet, and their links lead somewhere."""
+"""The documents name everything that a user can meet, and their links work."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from tierd.errors import ExitCode
 from tierd.record.snapshot import State
 from tierd.serving.api import COMMANDS as VERBS
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 
 _LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
@@ -39,7 +39,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 def events() -> set[str]:
-    """Every event that the loop tells of by name, and those of commands."""
+    """Return the names of all events of the loop and of commands."""
     tree = ast.parse((ROOT / "tierd/loop/daemon.py").read_text())
     told = {
         call.args[2].value

@@ -1,15 +1,18 @@
-"""One round for each tuner."""
+"""One round of each tuner."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures.readings import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, reading
 from tierd import feedback
 from tierd.plans.damon import Metric
-from tierd.plans.plan import Aim, Direction, Loop
-from tierd.sim import law
-from tierd.tuner.demand import READY_BYTES, Memory
-from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
+from tierd.plans.plan import Aim, Controller, Direction
+from tierd.sim import kernel_math
+from tierd.tuner.demand import READY_BYTES, ControllerState
+from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, Way, WayMeasurement
 from tierd.tuner.throttle import FADE, KEEP, TARGET
 
 
@@ -29,51 +32,71 @@ def test_emulated_makes_the_kernels_own_step(
     total_pages: int, free_share: float, target_bp: int, metric: Metric, esz_bp: int
 ) -> None:
     free_pages = int(total_pages * free_share)
-    node = NodeReading(total_pages * 4096, free_pages * 4096, 0)
+    node = NodeMeasurement(total_pages * 4096, free_pages * 4096, 0)
     one = way(metric, target_bp)
-    seen = Reading(1.0, {0: node, 1: node}, {one.id: WayReading(0, 0, 1, 1.0)})
-    limits = Limits(Loop.emulated, (one,), 50, charges_failures=True)
-    _, adjustment = feedback.step(Memory(), seen, limits)
+    seen = Measurement(1.0, {0: node, 1: node}, {one.id: WayMeasurement(0, 0, 1, 1.0)})
+    limits = Limits(Controller.emulated, (one,), 50, charges_failures=True)
+    _, adjustment = feedback.step(ControllerState(), seen, limits)
     given_ = adjustment.inputs[one.id]
-    # damos_get_node_mem_bp() of the series that have it.
+    # As damos_get_node_mem_bp() in the series that have it.
     pages = free_pages if metric is Metric.node_mem_free_bp else total_pages - free_pages
-    native = law.goal_score(pages * 10_000 // total_pages, target_bp)
-    ours = law.goal_score(given_.value, target_bp)
-    assert law.consist(esz_bp, ours) == law.consist(esz_bp, native)
+    native = kernel_math.goal_score(pages * 10_000 // total_pages, target_bp)
+    ours = kernel_math.goal_score(given_.value, target_bp)
+    assert kernel_math.consist(esz_bp, ours) == kernel_math.consist(esz_bp, native)
 
 
 def test_the_kernels_own_tuner_is_left_alone() -> None:
-    limits = Limits(Loop.kernel, LIMITS.ways, 50, charges_failures=False)
-    assert feedback.step(Memory(), reading(hot=1 << 30), limits)[1].inputs == {}
+    limits = Limits(Controller.kernel, LIMITS.ways, 50, charges_failures=False)
+    assert feedback.step(ControllerState(), reading(hot=1 << 30), limits)[1].inputs == {}
     assert feedback.safe(limits) == {}
 
 
 def test_demand_gives_every_scheme_an_input_and_a_reason() -> None:
-    _, adjustment = feedback.step(Memory(), reading(hot=96 << 20), LIMITS)
+    _, adjustment = feedback.step(ControllerState(), reading(hot=96 << 20), LIMITS)
     assert set(adjustment.inputs) == set(adjustment.wants) == {UP.id, DOWN.id}
     assert adjustment.inputs[DOWN.id].value < TARGET
-    _, idle = feedback.step(Memory(), reading(), LIMITS)
-    assert idle.resting == {UP.id, DOWN.id}
+    assert adjustment.parked == set()
+    _, idle = feedback.step(ControllerState(), reading(), LIMITS)
+    assert idle.parked == {UP.id, DOWN.id}
     assert set(idle.inputs.values()) == {KEEP}
 
 
 def test_what_is_left_behind_does_not_grow() -> None:
     assert set(feedback.safe(LIMITS).values()) == {FADE}
-    emulated = Limits(Loop.emulated, (way(Metric.node_mem_used_bp, 9970),), 50, True)
+    emulated = Limits(Controller.emulated, (way(Metric.node_mem_used_bp, 9970),), 50, True)
     assert [one.value for one in feedback.safe(emulated).values()] == [9970]
 
 
 def test_what_is_found_running_is_made_ready() -> None:
-    """What a start needs next takes as many windows again, and the first reading has the say."""
+    """Quotas that are found running change to the ready size, until the first reading."""
     inputs = feedback.begin({UP.id: 5_000_000, DOWN.id: 1}, LIMITS)
     assert inputs[UP.id].value > TARGET
     assert inputs[DOWN.id].value == 0
     assert {one.then for one in inputs.values()} == {FADE.value}
 
 
-def waiting() -> Memory:
-    """After a round in which the fast node was full."""
-    memory, told = feedback.step(Memory(), reading(hot=96 * MIB, free=MARK), LIMITS)
+def test_of_what_is_not_known_to_run_nothing_is_said() -> None:
+    assert set(feedback.begin({UP.id: 1}, LIMITS)) == {UP.id}
+
+
+@pytest.mark.parametrize("loop", [Controller.kernel, Controller.emulated])
+def test_who_measures_for_the_kernels_law_begins_with_what_is_safe(loop: Controller) -> None:
+    limits = replace(LIMITS, controller=loop)
+    assert feedback.begin({UP.id: 1, DOWN.id: 1}, limits) == feedback.safe(limits)
+
+
+def test_emulated_says_what_it_measured() -> None:
+    ways = (way(Metric.node_mem_used_bp, 9970), replace(way(Metric.node_mem_free_bp, 50), id="d"))
+    limits = Limits(Controller.emulated, ways, 50, charges_failures=True)
+    seen = Measurement(1.0, {0: NodeMeasurement(1000, 250, 0)}, {})
+    wants = feedback.step(ControllerState(), seen, limits)[1].wants
+    assert wants["promote-1-0"].reason == "node 0 is 75% used, aims at 99.7%"
+    assert wants["d"].reason == "node 0 is 25% free, aims at 0.5%"
+
+
+def waiting() -> ControllerState:
+    """Return the state after a round in which the fast node was full."""
+    memory, told = feedback.step(ControllerState(), reading(hot=96 * MIB, free=MARK), LIMITS)
     assert told.wants[UP.id].quota_bytes == READY_BYTES
     return memory
 
@@ -102,3 +125,29 @@ def test_a_glance_at_much_the_same_changes_nothing() -> None:
     assert {name: one.quota_bytes for name, one in after.habits.items()} == {
         name: one.quota_bytes for name, one in memory.habits.items()
     }
+
+
+def lacking(mib: float) -> Measurement:
+    """Return a reading that lacks this much headroom, with nothing hot."""
+    return reading(free=HEADROOM - int(mib * MIB))
+
+
+@pytest.mark.parametrize(("mib", "told"), [(6, False), (3, False), (1.9, True), (9, True)])
+def test_a_glance_acts_on_a_doubling_and_keeps_what_else_was_told(mib: float, told: bool) -> None:
+    """The state keeps what the kernel was told last, not what was decided and not written."""
+    memory, first = feedback.step(ControllerState(), lacking(4), LIMITS)
+    after, now = feedback.glance(memory, lacking(mib), LIMITS)
+    assert set(now.inputs) == ({DOWN.id} if told else set())
+    before, wanted = first.wants[DOWN.id].quota_bytes, now.wants[DOWN.id].quota_bytes
+    assert before != wanted
+    assert after.habits[DOWN.id].quota_bytes == (wanted if told else before)
+
+
+def test_at_rest_a_glance_has_nothing_to_say() -> None:
+    memory, _ = feedback.step(ControllerState(), reading(), LIMITS)
+    assert feedback.glance(memory, reading(), LIMITS)[1].inputs == {}
+
+
+@pytest.mark.parametrize("metric", [Metric.node_mem_used_bp, Metric.node_mem_free_bp])
+def test_a_node_whose_memory_has_just_gone_is_measured_as_nothing(metric: Metric) -> None:
+    assert Aim(metric, 0, 50).measured_bp(0, 0) == 0

@@ -1,6 +1,6 @@
 """The plan for each machine and kernel, word for word.
 
-A change of a plan shows as a change of these files: read the difference, then renew them with
+If a plan changes, these files differ: read the difference, then renew them with
 `TIERD_RENEW_GOLDEN=1 pytest tests/unit/test_golden_plans.py`.
 """
 
@@ -13,20 +13,20 @@ from tests.fixtures import machines
 from tierd import policy
 from tierd.configuration.config import Config, Tuner
 from tierd.errors import TierdError
-from tierd.machine import discovery, observe
-from tierd.machine.observe import KDAMONDS
+from tierd.machine import discovery, features
+from tierd.machine.features import KDAMONDS
 from tierd.plans.plan import Plan
-from tierd.sim import machine
-from tierd.sim.kernel import SimKernel
+from tierd.sim import machine_model
+from tierd.sim.sim_kernel import SimKernel
 from tierd.sysfs import Sysfs
 
 GOLDEN = Path(__file__).parent / "golden"
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 
 CASES = [f"real-{name}" for name in machines.names()] + [
-    f"sim-{name}-{series}" for name in machine.names() for series in SERIES
+    f"sim-{name}-{series}" for name in machine_model.names() for series in SERIES
 ]
-# The same with the kernel's own tuner.
+# Cases with the kernel's own tuner.
 KERNEL_CASES = [f"kernel-two-tier-{series}" for series in SERIES]
 
 
@@ -35,11 +35,11 @@ def sysfs_of(case: str) -> Sysfs:
     if kind == "real":
         return machines.load(name).sysfs
     name, _, series = name.rpartition("-")
-    return SimKernel(series, machine.load(name), block_pages=512)
+    return SimKernel(series, machine_model.load(name), block_pages=512)
 
 
 def plan_of(sysfs: Sysfs, config: Config) -> Plan:
-    return policy.plan(discovery.survey(sysfs, None), observe.probe(sysfs), config)
+    return policy.plan(discovery.survey(sysfs, None), features.probe(sysfs), config)
 
 
 def text_of(case: str) -> str:

@@ -1,12 +1,12 @@
-"""What a config says about monitoring reaches the plan."""
+"""A plan uses the monitoring settings of its config."""
 
-import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from tierd import policy
 from tierd.configuration.config import Config, Tuner
-from tierd.machine.observe import Capabilities, Feature
+from tierd.machine.features import Capabilities, Feature
 from tierd.plans.damon import Context, Intervals, IntervalsGoal, Span
 from tierd.plans.plan import Plan
 from tierd.ranges import Range
@@ -53,7 +53,17 @@ def test_large_nodes_are_watched_in_more_regions() -> None:
         assert context.nr_regions == Span(100, 10_000)
 
 
-def test_what_is_configured_is_done() -> None:
+def test_a_node_in_pieces_has_two_regions_for_each_piece_at_least() -> None:
+    """Each range has at least one region. DAMON splits a region in two to compare the parts."""
+    pieces = tuple(Range(start << 24, (start << 24) + (1 << 20)) for start in range(1, 601))
+    nodes = (replace(node(0, (0,), GIB), ranges=pieces), node(1, (), GIB))
+    tiers = (Tier("memory_tier4", 0, (0,)), Tier("memory_tier67", 1, (1,)))
+    plan = policy.plan(Topology(nodes, tiers), Capabilities(frozenset(Feature)), Config())
+    in_pieces, whole = (kdamond.context.nr_regions.max for kdamond in plan.kdamonds)
+    assert (in_pieces, whole) == (1200, 1000)
+
+
+def test_configured_monitoring_is_used() -> None:
     config = Config(
         tuner=Tuner.kernel,
         sample_us=10_000,
@@ -73,11 +83,11 @@ def test_what_is_configured_is_done() -> None:
     "change", [{"auto_intervals": False}, {"hot_age_ms_min": 1}, {"cold_age_ms_min": 1}]
 )
 def test_intervals_can_be_fixed(change: dict[str, int]) -> None:
-    for context in contexts(dataclasses.replace(Config(), **change)):  # type: ignore[arg-type]
+    for context in contexts(replace(Config(), **change)):  # type: ignore[arg-type]
         assert context.intervals.goal is None
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_only_what_was_asked_for_is_missed(asked: bool) -> None:
+def test_only_wanted_features_are_reported_missing(asked: bool) -> None:
     plan = made(Config(auto_intervals=asked), lacking=Feature.intervals_goal)
     assert any("intervals_goal" in sentence for sentence in plan.degraded) is asked

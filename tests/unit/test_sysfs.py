@@ -1,4 +1,4 @@
-"""The file layer against real files: what it refuses, retries and keeps open."""
+"""RealSysfs on real files: what it refuses, what it tries again, and which files stay open."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from tierd import sysfs
 from tierd.errors import ExitCode
-from tierd.sysfs import PatientSysfs, RealSysfs, SysfsError
+from tierd.sysfs import Patience, PatientSysfs, RealSysfs, SysfsError
 
 
 @dataclass
@@ -27,7 +27,7 @@ class CountingClock:
 
 @dataclass
 class Busy:
-    """Says EBUSY `times` times, then answers."""
+    """Returns EBUSY `times` times, then the value."""
 
     times: int
     code: int = errno.EBUSY
@@ -176,7 +176,7 @@ def fifo(folder: Path) -> tuple[int, str]:
 
 def test_patience_asks_again_and_then_succeeds() -> None:
     clock, busy = CountingClock(), Busy(times=3)
-    assert PatientSysfs(busy, clock).read("a") == "value"
+    assert PatientSysfs(busy, Patience.by(clock)).read("a") == "value"
     assert busy.asked == 4
     assert clock.now == pytest.approx(3 * sysfs.BUSY_WAIT_S)
 
@@ -184,15 +184,44 @@ def test_patience_asks_again_and_then_succeeds() -> None:
 def test_patience_ends() -> None:
     clock, busy = CountingClock(), Busy(times=10**6)
     with pytest.raises(SysfsError, match="EBUSY"):
-        PatientSysfs(busy, clock).write("a", "1")
-    assert busy.asked == sysfs.BUSY_TRIES_MAX
+        PatientSysfs(busy, Patience.by(clock)).write("a", "1")
+    assert busy.asked == sysfs.BUSY_WAITS_MAX + 1
     assert busy.written == []
+
+
+def test_all_files_together_are_waited_for_no_longer_than_one() -> None:
+    """All files share one lock. A stop reads dozens, and each may return EBUSY for ever."""
+    clock, busy = CountingClock(), Busy(times=10**6)
+    patient = PatientSysfs(busy, Patience.by(clock))
+    for path in "abcdefgh":
+        with pytest.raises(SysfsError, match="EBUSY") as refused:
+            patient.read(path)
+        assert refused.value.hint
+    assert clock.now == pytest.approx(sysfs.BUSY_WAITS_MAX * sysfs.BUSY_WAIT_S)
+    patient.patience.renew()
+    with pytest.raises(SysfsError, match="EBUSY"):
+        patient.read("a")
+    assert clock.now == pytest.approx(2 * sysfs.BUSY_WAITS_MAX * sysfs.BUSY_WAIT_S)
+
+
+def test_a_stop_ends_all_waiting() -> None:
+    busy, waits = Busy(times=10**6), []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        return len(waits) < 3
+
+    patient = PatientSysfs(busy, Patience(wait))
+    for path in "ab":
+        with pytest.raises(SysfsError, match="EBUSY"):
+            patient.read(path)
+    assert len(waits) == 3
 
 
 def test_patience_is_for_ebusy_alone() -> None:
     clock, busy = CountingClock(), Busy(times=1, code=errno.EINVAL)
     with pytest.raises(SysfsError, match="EINVAL"):
-        PatientSysfs(busy, clock).reread("a")
+        PatientSysfs(busy, Patience.by(clock)).reread("a")
     assert (busy.asked, clock.now) == (1, 0.0)
 
 

@@ -1,3 +1,4 @@
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ from tierd import units
 
 
 @pytest.mark.parametrize(
-    ("text", "size_bytes"),
+    ("size", "bytes_per_s"),
     [
         ("200MB", 200_000_000),
         ("4KiB", 4096),
@@ -22,28 +23,28 @@ from tierd import units
         ("2TiB", 2 << 40),
     ],
 )
-def test_sizes_are_exact(text: str, size_bytes: int) -> None:
-    assert units.parse_size(text) == size_bytes
+def test_rates_are_exact(size: str, bytes_per_s: int) -> None:
+    assert units.parse_rate(f"{size}/s") == bytes_per_s
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("size", "sentence"),
     [
-        ("200", "expected a size such as 200MB, 4KiB or 1.5GiB, found '200', which has no unit"),
+        ("200", "expected a rate such as 200MB/s or 64MiB/s, found '200', which has no unit"),
         ("200M", "write MB (1000) or MiB (1024)"),
         ("5ms", "whose unit 'ms' is none of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"),
-        ("-1MB", "expected a size"),
-        ("1e3MB", "expected a size"),
-        ("1_000MB", "expected a size"),
-        ("", "expected a size"),
+        ("-1MB", "expected a rate"),
+        ("1e3MB", "expected a rate"),
+        ("1_000MB", "expected a rate"),
+        ("", "expected a rate"),
         ("0.5B", "whole bytes"),
         ("20000000TiB", "less than 2^64 bytes"),
-        ("٣MB", "expected a size"),
+        ("٣MB", "expected a rate"),
     ],
 )
-def test_wrong_sizes_get_a_sentence(text: str, sentence: str) -> None:
+def test_wrong_sizes_get_a_sentence(size: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=r"^expected ") as caught:
-        units.parse_size(text)
+        units.parse_rate(f"{size}/s")
     assert sentence in str(caught.value)
 
 
@@ -119,13 +120,13 @@ def test_ids_round_trip(ids: set[int]) -> None:
 
 
 @given(st.integers(0, 2**53), st.sampled_from(sorted(units.BYTES_PER_UNIT)))
-def test_a_size_is_its_number_times_its_unit(number: int, unit: str) -> None:
+def test_a_rate_is_its_number_times_its_unit(number: int, unit: str) -> None:
     value = number * units.BYTES_PER_UNIT[unit]
     if value <= units.VALUE_MAX:
-        assert units.parse_size(f"{number}{unit}") == value
+        assert units.parse_rate(f"{number}{unit}/s") == value
     else:
         with pytest.raises(ValueError, match="less than 2"):
-            units.parse_size(f"{number}{unit}")
+            units.parse_rate(f"{number}{unit}/s")
 
 
 @given(st.integers(0, 10000))
@@ -136,7 +137,6 @@ def test_percents_round_trip(bp: int) -> None:
 @given(st.text())
 def test_any_text_is_a_value_or_a_sentence(text: str) -> None:
     for parse in (
-        units.parse_size,
         units.parse_rate,
         units.parse_duration_us,
         units.parse_percent,
@@ -199,3 +199,13 @@ def test_rates_for_people() -> None:
 )
 def test_durations_for_people(us: int, text: str) -> None:
     assert units.format_duration_us(us) == text
+
+
+def test_a_list_of_long_spans_is_refused_before_it_is_written_out() -> None:
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="each id once"):
+        units.parse_ids(",".join(["0-65535"] * 1000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Two spans have 130,000 ids of 8 bytes. A thousand would be half a gigabyte.
+    assert peak < 32 << 20

@@ -1,7 +1,7 @@
-"""Runs in the guest as its first process: the commands of the job, each result sent at once.
+"""Runs the commands of the job in the guest, and sends each result at once.
 
-The answer is a tar stream over a virtio-serial port, so that the console stays for the kernel and
-a guest that dies later has still told what it knew.
+The answer is a tar stream over a virtio-serial port. So the console is free for the kernel, and
+the results of a guest that dies later are not lost.
 """
 
 import glob
@@ -15,10 +15,10 @@ from typing import IO, Any
 JOB = Path("/job/job.json")
 OUT = Path("/job/out")
 
-# A command's output beyond this is cut: a test that prints more wants a file.
+# Output of a command beyond this is cut. A test that prints more should write a file.
 OUTPUT_BYTES_MAX = 4 << 20
 
-# As shells say it.
+# The exit status of shells for a command that is not there.
 NOT_FOUND_STATUS = 127
 
 
@@ -52,7 +52,7 @@ def run(port: IO[bytes], number: int, command: dict[str, Any]) -> None:
 def outcome(
     command: dict[str, Any], out: IO[bytes], err: IO[bytes], environment: dict[str, str]
 ) -> int | None:
-    """The exit status; None for a command that ran out of time, 127 for one that is not there."""
+    """Run a command. Return its exit status; None if it ran out of time, 127 if it is not there."""
     try:
         process = subprocess.Popen(command["argv"], stdout=out, stderr=err, env=environment)
     except OSError as error:
@@ -67,7 +67,7 @@ def outcome(
 
 
 def send(port: IO[bytes], name: str, content: bytes) -> None:
-    """One member of the tar, at once: tarfile's own streams hold back the last 10 KiB."""
+    """Send one member of the tar at once. tarfile's own streams would hold back up to 10 KiB."""
     entry = tarfile.TarInfo(name)
     entry.size = len(content)
     port.write(entry.tobuf() + content + bytes(-len(content) % tarfile.BLOCKSIZE))
@@ -75,7 +75,7 @@ def send(port: IO[bytes], name: str, content: bytes) -> None:
 
 
 def shell(columns: int, rows: int) -> None:
-    """A root shell on the serial console, for people, as large as their terminal."""
+    """Run a root shell on the serial console, as large as the user's terminal."""
     subprocess.run(["stty", "columns", str(columns), "rows", str(rows)], check=False)
     print("the project is here, in /job/project; `exit` ends the machine")
     subprocess.run(["setsid", "-c", "bash", "-l"], check=False, cwd="/job/project",
@@ -83,7 +83,7 @@ def shell(columns: int, rows: int) -> None:
 
 
 def reset() -> None:
-    """End the machine at once: there is nothing on its disks to keep."""
+    """End the machine at once. Nothing on its disks is kept."""
     os.sync()
     Path("/proc/sysrq-trigger").write_text("b")
 

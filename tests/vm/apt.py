@@ -1,7 +1,7 @@
-"""Debian packages from the machine's own mirror, with lists of our own.
+"""Fetches Debian packages from the machine's own mirror, with package lists of our own.
 
-The machine's sources are read for their URIs and keys, and copied with other suites into the
-cache; apt then checks every signature as always, and the machine's own apt stays as it was.
+The URIs and keys of the machine's sources are copied into the cache, with other suites. apt then
+checks all signatures as always, and the machine's own apt stays as it was.
 """
 
 import os
@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tests.vm.errors import Endless, Missing, VmError
 # The suites that the kernels and QEMU come from.
 SUITES = ("trixie", "trixie-backports", "forky", "sid")
 
-# Where there is no Debian source to copy (on Ubuntu, say), this variable may name a mirror.
+# This variable may name a mirror, for machines without a Debian source to copy (such as Ubuntu).
 MIRROR_VARIABLE = "TIERD_VM_MIRROR"
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -30,20 +30,20 @@ SOURCES = (Path("/etc/apt/sources.list.d"), Path("/etc/apt/sources.list"))
 # Lists older than this are fetched again, because mirrors drop the packages of old ones.
 LISTS_AGE_S_MAX = 12 * 3600
 
-# The largest package has 120 MB: ten minutes are a mirror at 200 kB/s.
+# The largest package has 120 MB. Ten minutes are enough for it at 200 kB/s.
 COMMAND_S_MAX = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the machine gets Debian from, and whose signatures it trusts."""
+    """Where the machine gets Debian from, and the keys that it trusts."""
 
     uri: str
     signed_by: str
 
 
 def parse_sources(text: str) -> list[Source]:
-    """The stanzas of a deb822 file that are about a Debian archive with a main component."""
+    """Return the sources of a deb822 file that have the component main."""
     found = []
     for stanza in re.split(r"\n\s*\n", text):
         lines = [line for line in stanza.splitlines() if not line.startswith("#")]
@@ -60,7 +60,7 @@ def parse_sources(text: str) -> list[Source]:
 
 
 def parse_list(text: str, keyring: str) -> list[Source]:
-    """The lines of a one-line-style sources.list."""
+    """Return the sources of a one-line-style sources.list that have the component main."""
     found = []
     for line in text.splitlines():
         match = re.match(r"deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+\S+\s+.*\bmain\b", line)
@@ -71,7 +71,7 @@ def parse_list(text: str, keyring: str) -> list[Source]:
 
 
 def machine_source() -> Source:
-    """The machine's Debian mirror: the source whose archive holds whole suites, not updates."""
+    """Return the machine's Debian mirror: the source that has whole suites, not only updates."""
     chosen = os.environ.get(MIRROR_VARIABLE)
     if chosen:
         return Source(chosen, KEYRING)
@@ -93,7 +93,10 @@ def machine_source() -> Source:
 
 
 def _first_mirror(uri: str) -> str:
-    """Debian's images for clouds name a file of mirrors, which only apt would understand."""
+    """Return the first mirror if the URI names a file of mirrors, else the URI.
+
+    Debian's cloud images name such a file. Only apt understands its URI.
+    """
     path = Path(uri.removeprefix("mirror+file:").replace("//", "/"))
     if not uri.startswith("mirror+file:") or not path.is_file():
         return uri
@@ -101,12 +104,12 @@ def _first_mirror(uri: str) -> str:
     return next((word for word in words if not word.startswith("#")), uri)
 
 
-# Read after the machine's own configuration, whose proxies and credentials stay in force. Its
-# hooks do not: they tidy, and tell others of, lists that are not ours. Nothing counts as installed.
+# This replaces the machine's own configuration, which may have hooks, or turn off checks of
+# signatures or dates. Only the settings for the way to a mirror are kept (`way()`). No package
+# counts as installed. Credentials are in a separate file, auth.conf, which apt reads as always.
 CONFIGURATION = """\
-#clear APT::Update::Pre-Invoke;
-#clear APT::Update::Post-Invoke;
-#clear APT::Update::Post-Invoke-Success;
+Dir::Etc::parts "/dev/null";
+Dir::Etc::main "/dev/null";
 Dir::Etc::sourcelist "/dev/null";
 Dir::Etc::sourceparts "{folder}/sources";
 Dir::Etc::preferencesparts "/dev/null";
@@ -122,9 +125,20 @@ APT::Get::List-Cleanup "false";
 Acquire::Languages "none";
 Acquire::GzipIndexes "true";
 Acquire::Retries "2";
-Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
-Acquire::IndexTargets::deb::CNF::DefaultEnabled "false";
 """
+
+# The settings that a machine may need to reach a mirror: proxies for all hosts or for one host, and
+# certificates for https.
+WAY = re.compile(
+    r"Acquire::https?::(?:[^:\s]+::)?(?:Proxy(?:::\S+)?|Proxy-Auto-Detect|CA-?(?:Info|Path)"
+    r"|SslCert|SslKey) ",
+    re.IGNORECASE,
+)
+
+
+def way(dump: str) -> str:
+    """Return the lines of `apt-config dump` that may be needed to reach a mirror."""
+    return "".join(f"{line}\n" for line in dump.splitlines() if WAY.match(line))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +147,28 @@ class Apt:
 
     folder: Path
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        return ("-c", str(self.folder / "apt.conf"))
+    def run(self, *argv: str, cwd: Path | None = None) -> str:
+        """Run one of apt's programs with our configuration, which apt reads before any other."""
+        return run(argv, cwd, {"APT_CONFIG": str(self.folder / "apt.conf")})
 
     def versions(self, pattern: str) -> list[tuple[str, str]]:
-        """Package and version of every package whose name matches the expression, newest last."""
-        names = run(["apt-cache", *self.options, "search", "--names-only", pattern]).split("\n")
+        """Return name and version of each package whose name matches, the newest last."""
+        names = self.run("apt-cache", "search", "--names-only", pattern).split("\n")
         packages = [line.split(" - ")[0] for line in names if line]
         if not packages:
             return []
-        text = run(["apt-cache", *self.options, "madison", *packages])
+        text = self.run("apt-cache", "madison", *packages)
         rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
         return [(row[0], row[1]) for row in rows if len(row) > 1]
 
     def download(self, package: str, version: str, into: Path) -> Path:
-        """The .deb, its signature chain checked by apt."""
-        run(["apt-get", *self.options, "download", f"{package}={version}"], cwd=into)
+        """Download a .deb, and return its path. apt checks the chain of signatures."""
+        self.run("apt-get", "download", f"{package}={version}", cwd=into)
         return next(into.glob(f"{package}_*.deb"))
 
 
 def ready(*, refresh: bool = False) -> Apt:
-    """apt with lists that are fresh enough, or fetched just now."""
+    """Return an apt whose package lists are new enough. Fetch them if they are not."""
     if shutil.which("apt-get") is None:
         raise Missing("no apt-get: Debian's kernels are fetched with it")
     folder = cache.folder() / "apt"
@@ -167,7 +181,7 @@ def ready(*, refresh: bool = False) -> Apt:
             raise VmError(f"cannot write {folder}: {error.strerror}") from error
         if not refresh and stamp.exists() and _age_s(stamp) < LISTS_AGE_S_MAX:
             return apt
-        # apt's update does not end on a full disk, other than its download.
+        # On a full disk `apt-get update` never ends. A download does end.
         cache.require_room()
         if _update(apt, machine_source()):
             stamp.touch()
@@ -177,13 +191,14 @@ def ready(*, refresh: bool = False) -> Apt:
 def _prepare(folder: Path) -> None:
     for part in ("sources", "lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    (folder / "apt.conf").write_text(CONFIGURATION.format(folder=folder))
+    machine = run(["apt-config", "dump"])
+    (folder / "apt.conf").write_text(CONFIGURATION.format(folder=folder) + way(machine))
     (folder / "status").touch()
 
 
 def _update(apt: Apt, source: Source) -> bool:
-    """Fetch the lists of the suites that there are; whether those were all."""
-    update = ["apt-get", *apt.options, "update", "--error-on=any"]
+    """Fetch the lists of all suites that the mirror has. True if it has all of them."""
+    update = ("apt-get", "update", "--error-on=any")
     parts = {suite: apt.folder / f"sources/{suite}.sources" for suite in SUITES}
     for part in (apt.folder / "sources").iterdir():
         part.unlink()
@@ -193,12 +208,12 @@ def _update(apt: Apt, source: Source) -> bool:
             f"Architectures: amd64\nSigned-By: {source.signed_by}\n"
         )
     try:
-        run(update)
+        apt.run(*update)
         return True
     except (Missing, Endless):
         raise
     except VmError as error:
-        kept = [suite for suite in SUITES if _updates(update, parts[suite])]
+        kept = [suite for suite in SUITES if _updates(apt, update, parts[suite])]
         if not kept:
             raise Missing(f"no package lists from {source.uri}: {error}") from error
         for suite in set(SUITES) - set(kept):
@@ -206,11 +221,11 @@ def _update(apt: Apt, source: Source) -> bool:
         return False
 
 
-def _updates(update: Sequence[str], part: Path) -> bool:
-    """Whether a suite's lists can be fetched, by themselves."""
+def _updates(apt: Apt, update: Sequence[str], part: Path) -> bool:
+    """True if the lists of one suite alone can be fetched."""
     alone = ("-o", f"Dir::Etc::sourcelist={part}", "-o", "Dir::Etc::sourceparts=/dev/null")
     try:
-        run([*update, *alone])
+        apt.run(*update, *alone)
     except VmError:
         return False
     return True
@@ -220,8 +235,10 @@ def _age_s(path: Path) -> float:
     return time.time() - path.stat().st_mtime
 
 
-def run(argv: Sequence[str], cwd: Path | None = None) -> str:
-    """A command's output; its failure is a sentence with its last words."""
+def run(
+    argv: Sequence[str], cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> str:
+    """Run a command and return its output. If it fails, the error has its last words."""
     try:
         process = subprocess.Popen(
             argv,
@@ -231,8 +248,13 @@ def run(argv: Sequence[str], cwd: Path | None = None) -> str:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
-            # A group of its own: debootstrap has children, which must not outlive it.
+            env={
+                **os.environ,
+                "LC_ALL": "C",
+                "DEBIAN_FRONTEND": "noninteractive",
+                **(environ or {}),
+            },
+            # A process group of its own, so that debootstrap's children can be killed with it.
             start_new_session=True,
         )
     except FileNotFoundError as error:

@@ -1,8 +1,8 @@
-"""Things that are costly to make, kept outside the checkout: whole, or not there.
+"""Keeps things that are costly to make outside of the checkout: whole, or not at all.
 
-A thing is made in a scratch directory within the cache and renamed into place, so that neither an
-interrupted download nor a full disk leaves half of one. One maker at a time, by a lock per thing;
-what a killed one has left is removed by the next.
+A thing is made in a scratch directory of the cache, and then renamed. So an interrupted download or
+a full disk leaves no half of it. A lock per thing admits one maker at a time. If a maker is killed,
+the next one removes what it has left.
 """
 
 import errno
@@ -18,20 +18,20 @@ from pathlib import Path
 
 from tests.vm.errors import Missing, VmError
 
-# Five kernels with modules (0.6 GB unpacked), a root file system (0.5 GB), QEMU (0.2 GB), and
-# the largest of them twice while it is made.
+# Room for five kernels with modules (0.6 GB unpacked), a root file system (0.5 GB), QEMU (0.2 GB),
+# and for a second copy of the largest while it is made.
 ROOM_BYTES_MIN = 2 << 30
 
 
 def place() -> Path:
-    """Where the cache is, or would be."""
+    """Return where the cache is, or would be made."""
     chosen = os.environ.get("TIERD_VM_CACHE")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(chosen) if chosen else base / "tierd-vm"
 
 
 def folder() -> Path:
-    """The cache, made if need be."""
+    """Return the folder of the cache. Create it if it is not there."""
     path = place()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def lock(name: str) -> Iterator[None]:
 
 
 def lock_file(path: Path) -> int:
-    """A descriptor to lock."""
+    """Open a file to lock, and return its descriptor."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -60,7 +60,7 @@ def lock_file(path: Path) -> int:
 
 
 def made(name: str, make: Callable[[Path], None]) -> Path:
-    """The thing called `name`; `make` fills an empty directory if it is not there yet."""
+    """Return the thing called `name`. If it is not there yet, `make` fills an empty directory."""
     path = folder() / name
     if path.exists():
         return path
@@ -90,7 +90,7 @@ def _make(path: Path, make: Callable[[Path], None]) -> None:
 
 
 def remove(tree: Path) -> None:
-    """Delete a tree, but nothing of the /proc and /sys that a bootstrap may have left mounted."""
+    """Delete a tree. First unmount what a bootstrap may have left mounted there (/proc, /sys)."""
     for point in mounts_below(Path("/proc/self/mountinfo").read_text(), tree):
         done = subprocess.run(
             ["umount", "--lazy", point], capture_output=True, text=True, check=False
@@ -101,7 +101,7 @@ def remove(tree: Path) -> None:
 
 
 def mounts_below(mountinfo: str, tree: Path) -> list[str]:
-    """The mount points at or below a folder, the deepest first."""
+    """Return the mount points at or below a folder, the deepest first."""
     escaped = [line.split()[4] for line in mountinfo.splitlines()]
     # The kernel writes blanks and backslashes in paths as octal numbers.
     points = [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), e) for e in escaped]
@@ -109,7 +109,7 @@ def mounts_below(mountinfo: str, tree: Path) -> list[str]:
 
 
 def require_room() -> None:
-    """Say so before work begins, if there is too little of it."""
+    """Raise Missing if the disk has too little room, before any work begins."""
     free = shutil.disk_usage(folder()).free
     if free < ROOM_BYTES_MIN:
         raise Missing(

@@ -1,4 +1,4 @@
-"""QEMU 10 or newer: the machine's own, or one unpacked into the cache."""
+"""Finds QEMU 10 or newer: the machine's own, or one unpacked into the cache."""
 
 import re
 import shutil
@@ -18,14 +18,14 @@ SUITE = "trixie"
 
 @dataclass(frozen=True, slots=True)
 class Emulator:
-    """How to call it: the words before the options, and the environment it needs."""
+    """How to run QEMU: the words before the options, and the environment that it needs."""
 
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
 
 def get() -> Emulator:
-    """The machine's QEMU where it is new enough, else our own."""
+    """Return the machine's QEMU if it is new enough, else our own."""
     own = shutil.which(BINARY)
     if own is not None and major(apt.run([own, "--version"])) >= MAJOR_MIN:
         return Emulator((own,))
@@ -33,13 +33,13 @@ def get() -> Emulator:
 
 
 def major(text: str) -> int:
-    """The major version in what `--version` prints; 0 for text without one."""
+    """Return the major version from the output of `--version`; 0 if there is none."""
     match = re.search(r"version (\d+)\.", text)
     return int(match[1]) if match else 0
 
 
 def unpacked(tree: Path) -> Emulator:
-    """QEMU out of unpacked packages, with what it reads at run time."""
+    """Return the QEMU of unpacked packages, with the files that it reads at run time."""
     data = [tree / "usr/share" / name for name in ("qemu", "seabios")]
     return Emulator(
         (

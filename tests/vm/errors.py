@@ -1,12 +1,12 @@
-"""What keeps a real kernel from running here, and what can happen to one that does."""
+"""The errors of virtual machines: why one cannot run here, and how one can fail."""
 
 
 class VmError(Exception):
-    """No virtual machine, for the reason that the sentence gives."""
+    """There is no virtual machine. The text says why."""
 
 
 class Missing(VmError):
-    """This machine lacks something: installing it, or the network, would help."""
+    """This machine lacks something: a package, a permission, or the network."""
 
 
 class Endless(VmError):
@@ -14,8 +14,8 @@ class Endless(VmError):
 
 
 class LostGuest(VmError):
-    """The guest gave no sign of life within its bound, or ended without a verdict."""
+    """The guest sent nothing within its bound, or ended without a verdict."""
 
 
 class Panicked(VmError):
-    """The guest's kernel panicked: that is a result, and trying again would hide it."""
+    """The guest's kernel panicked. That is a result, so it is not tried again."""

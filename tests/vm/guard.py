@@ -1,25 +1,25 @@
-"""Refuses to change a kernel anywhere but in a guest that our own runner has booted.
+"""Refuses to change a kernel, except in a guest that our own runner has booted.
 
-Two ways: suites that mean to write call `require_guest` first, and every test process is watched,
-so that one that writes to this machine's kernel files by mistake fails before it has.
+It does so in two ways. Suites that write to kernel files call `require_guest` first. And each test
+process is watched, so that a write to this machine's kernel files by mistake fails.
 """
 
 import os
 import sys
 from pathlib import Path
 
-# The runner puts this on the command line of every guest, and nobody else has a reason to.
+# The runner puts this on the kernel command line of each guest. Nothing else does.
 MARK = "tierd.vm=1"
 
 CMDLINE = Path("/proc/cmdline")
 
-# Files that are the machine's, not a process's own: writing there changes it for everybody.
+# Files of the whole machine, not of one process. A write there affects all programs.
 KERNEL_TREES = ("/sys", "/proc/sys", "/proc/sysrq-trigger")
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-# What Python tells its audit hooks before it changes a file system, and which of the arguments
-# are paths. `open` stands for itself: only some ways to open a file change it.
+# The audit events of Python for changes to a file system, and which of their arguments are paths.
+# The event `open` is not here, because it depends on the flags if an open file can change.
 CHANGES = {
     "os.chmod": (0,),
     "os.chown": (0,),
@@ -38,12 +38,12 @@ class NotAGuest(AssertionError):
 
 
 def in_guest(cmdline: str) -> bool:
-    """Whether a kernel command line bears the mark, as a word of its own."""
+    """True if the mark is a word of the kernel command line."""
     return MARK in cmdline.split()
 
 
 def require_guest() -> None:
-    """To be called before the first write to a kernel file."""
+    """Raise NotAGuest unless this is a guest. Call it before the first write to a kernel file."""
     if not in_guest(CMDLINE.read_text()):
         raise NotAGuest(
             f"{CMDLINE} does not bear {MARK}: this is no guest of ours, and its kernel is not "
@@ -52,7 +52,7 @@ def require_guest() -> None:
 
 
 def changed_paths(event: str, arguments: tuple[object, ...]) -> list[str]:
-    """The paths that an audit event is about to change."""
+    """Return the paths that an audit event is about to change."""
     if event == "open":
         path, _, flags = arguments
         places = [path] if isinstance(flags, int) and flags & WRITING else []
@@ -62,13 +62,13 @@ def changed_paths(event: str, arguments: tuple[object, ...]) -> list[str]:
 
 
 def is_kernel_file(path: str) -> bool:
-    """Whether a path leads, through whatever links, to a file of this machine's kernel."""
+    """True if a path leads to a file of this machine's kernel, also through links."""
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(tree) for tree in KERNEL_TREES)
 
 
 def watch() -> None:
-    """From now on this process cannot change this machine's kernel, unless that is a guest."""
+    """Stop this process from changing this machine's kernel from now on, unless it is a guest."""
     if in_guest(CMDLINE.read_text()):
         return
 

@@ -1,7 +1,7 @@
 """Boots a real kernel on a machine of our choice, and runs commands in it.
 
-A guest is a function: kernel, machine and commands in, results out. Its disks are a read-only
-root file system and a tar with the project; its verdict comes over a port of its own.
+A guest works like a function: kernel, machine and commands go in, results come out. Its disks are a
+read-only root file system and a tar with the project. Its verdict comes over a separate port.
 """
 
 import io
@@ -17,10 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.vm import cache, emulator, kernels, rootfs, slot
+from tests.vm import built, cache, emulator, kernels, rootfs, slot
 from tests.vm.errors import LostGuest, Panicked
 from tests.vm.guard import MARK
-from tierd.sim.machine import Machine
+from tests.vm.slow import Mark, Slowness, arguments, parse_marks
+from tierd.sim.machine_model import MachineModel
 
 log = logging.getLogger(__name__)
 
@@ -36,18 +37,24 @@ PROJECT_PARTS = (
     "pyproject.toml",
 )
 
-# A guest boots in 5 s on an idle machine and says hello; 20 times that is a machine under load.
+# A guest boots and says hello in 5 s on an idle machine. A busy machine may take 20 times as long.
 BOOT_S_MAX = 120.0
 
-# Lost guests (an emulator killed, a machine that stalled) are rare and not the kernel's doing.
+# With slow memory the plugin looks at each access. If a processor has fast string instructions,
+# programs and the kernel copy one byte at a time, which would be very slow. So it says it has none.
+CPU = "max"
+CPU_OF_SLOW = "max,-erms,-fsrm"
+
+# A guest may be lost, because the emulator was killed or the machine stalled. That is rare, and not
+# the kernel's fault, so it is tried again.
 TRIES = 2
 
 CONSOLE_LINES_SHOWN = 15
 
-# Of guests that were lost or panicked; each has some 50 KB.
+# The consoles of guests that were lost or panicked. Each has some 50 KB.
 CONSOLES_KEPT = 20
 
-# No emulator outlives who started it, however that one ends.
+# The emulator is killed when the process that started it ends.
 ENDING_TOGETHER = ("setpriv", "--pdeathsig", "KILL")
 
 
@@ -61,7 +68,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a command ended; `status` None means that it ran out of time and was killed."""
+    """How a command ended. A `status` of None means that it ran out of time and was killed."""
 
     status: int | None
     stdout: str
@@ -70,29 +77,40 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a guest told: its kernel, a result per command, and the files it left."""
+    """What a guest sent: its kernel, a result per command, and the files that commands wrote.
+
+    With slow memory also the counters for each moment that a program has marked (`slow.c`).
+    """
 
     release: str
     results: tuple[Result, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
     tries: int = 1
+    marks: tuple[Mark, ...] = ()
 
 
 def run(
     series: str,
-    machine: Machine,
+    machine: MachineModel,
     commands: Sequence[Command],
     files: Mapping[str, bytes] | None = None,
     append: str = "",
     suite: str = rootfs.SUITE,
+    slow: Slowness | None = None,
+    programs: Sequence[str] = (),
 ) -> Verdict:
     """Boot, run the commands one after the other, and return what they said.
 
-    `files` lie in /job beside the project; what a command writes to $TIERD_VM_OUT comes back.
+    `files` are put into /job beside the project. What a command writes to $TIERD_VM_OUT comes back.
+    With `slow` memory is as slow for user code as the machine's figures say. `programs` are
+    additional Debian packages in the guest.
     """
+    # A kernel is the smallest download. So a missing network or apt is told at once.
+    kernel = kernels.get(series)
+    root = rootfs.get(suite, programs)
     for tries in range(1, TRIES + 1):
         try:
-            seen = _once(series, machine, commands, files or {}, append, suite)
+            seen = _once(kernel, machine, commands, files or {}, append, root, slow)
             return replace(seen, tries=tries)
         except LostGuest as error:
             log.warning("%s on %s, try %d of %d: %s", series, machine.name, tries, TRIES, error)
@@ -101,46 +119,52 @@ def run(
     raise AssertionError("a guest is tried at least once")
 
 
-def shell(series: str, machine: Machine) -> int:
-    """A root shell in such a guest, on this terminal.
+def shell(series: str, machine: MachineModel, slow: Slowness | None = None) -> int:
+    """Run a root shell in such a guest, on this terminal.
 
-    It takes no lock: a shell left open over lunch would keep every test waiting.
+    It takes no slot, because tests would have to wait while a shell is open.
     """
     with tempfile.TemporaryDirectory(prefix="tierd-vm.") as scratch:
         columns, rows = shutil.get_terminal_size()
+        kernel = kernels.get(series)
         job = _pack(Path(scratch), {"shell": True, "columns": columns, "rows": rows}, {})
-        argv = [*_argv(series, machine, job, None), "-serial", "mon:stdio"]
+        argv = [*_argv(kernel, machine, job, None, rootfs.get()), *slowness(machine, slow)]
+        argv += ["-serial", "mon:stdio"]
         return subprocess.run(argv, env=_environment(), check=False).returncode
 
 
 def _once(
-    series: str,
-    machine: Machine,
+    kernel: kernels.Kernel,
+    machine: MachineModel,
     commands: Sequence[Command],
     files: Mapping[str, bytes],
     append: str,
-    suite: str,
+    root: Path,
+    slow: Slowness | None,
 ) -> Verdict:
     listed = [{"argv": command.argv, "timeout_s": command.timeout_s} for command in commands]
     with tempfile.TemporaryDirectory(prefix="tierd-vm.") as scratch:
         folder = Path(scratch)
         job = _pack(folder, {"shell": False, "commands": listed}, files)
-        port, console = folder / "port", folder / "console"
-        argv = [*_argv(series, machine, job, port, append, suite), "-serial", f"file:{console}"]
+        port, console, counts = folder / "port", folder / "console", folder / "counts"
+        argv = _argv(kernel, machine, job, port, root, append)
+        argv += [*slowness(machine, slow, counts), "-serial", f"file:{console}"]
         work_s = sum(command.timeout_s + 10 for command in commands)
         with slot.held():
             ended = _wait(argv, port, work_s)
         said = console.read_text(errors="replace") if console.exists() else ""
         raw = port.read_bytes() if port.exists() else b""
+        marked = counts.read_text() if counts.exists() else ""
         try:
-            return verdict(raw, said, len(commands), ended)
+            seen = verdict(raw, said, len(commands), ended)
+            return replace(seen, marks=parse_marks(marked, machine))
         except (LostGuest, Panicked) as error:
-            kept = _keep(console, f"{series}-{machine.name}")
+            kept = _keep(console, f"{kernel.series}-{machine.name}")
             raise type(error)(f"{error}\nall of its console: {kept}") from error
 
 
 def _keep(console: Path, name: str) -> Path:
-    """The console's file, at a place where it stays; beside it the last few others."""
+    """Copy the file of the console to a place where the last few consoles are kept."""
     folder = cache.folder() / "consoles"
     folder.mkdir(exist_ok=True)
     began = time.strftime("%Y%m%d-%H%M%S")
@@ -153,7 +177,7 @@ def _keep(console: Path, name: str) -> Path:
 
 
 def _wait(argv: list[str], port: Path, work_s: float) -> str:
-    """Let the guest run to its end, or to its bound; how it ended, in words."""
+    """Let the guest run to its end, or to its bound. Return how it ended, in words."""
     with subprocess.Popen(
         argv,
         env=_environment(),
@@ -176,14 +200,14 @@ def _wait(argv: list[str], port: Path, work_s: float) -> str:
 
 
 def verdict(raw: bytes, console: str, commands: int, ended: str) -> Verdict:
-    """What came over the port, if it is whole; else which kind of failure it was."""
+    """Return what came over the port if it is whole. Else raise the kind of failure."""
     members = _members(raw)
     if "done" not in members:
         lines = console.splitlines()
         last = "\n".join(lines[-CONSOLE_LINES_SHOWN:])
         for number, line in enumerate(lines):
             if "Kernel panic" in line or "Oops:" in line:
-                # What it died of comes first; the trace may be longer than what is shown.
+                # The cause comes first, because the trace may be longer than what is shown.
                 told = "\n".join(lines[number : number + CONSOLE_LINES_SHOWN])
                 raise Panicked(f"the guest's kernel panicked:\n{told}")
         raise LostGuest(f"the guest was lost ({ended}); its console ends with:\n{last}")
@@ -204,7 +228,7 @@ def verdict(raw: bytes, console: str, commands: int, ended: str) -> Verdict:
 
 
 def _members(raw: bytes) -> dict[str, bytes]:
-    """The whole members of a tar stream that may have been cut off."""
+    """Return the complete members of a tar stream that may have been cut off."""
     found: dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(raw), mode="r|") as stream:
@@ -218,7 +242,7 @@ def _members(raw: bytes) -> dict[str, bytes]:
 
 
 def _pack(folder: Path, job: Mapping[str, object], files: Mapping[str, bytes]) -> Path:
-    """The job disk: the project as it is in the checkout, the job, and the files beside it."""
+    """Make the job disk: the project as it is in the checkout, the job, and the files."""
     path = folder / "job.tar"
     with tarfile.open(path, "w") as disk:
         for part in PROJECT_PARTS:
@@ -241,22 +265,21 @@ def _environment() -> dict[str, str]:
 
 
 def _argv(
-    series: str,
-    machine: Machine,
+    kernel: kernels.Kernel,
+    machine: MachineModel,
     job: Path,
     port: Path | None,
+    root: Path,
     append: str = "",
-    suite: str = rootfs.SUITE,
 ) -> list[str]:
-    kernel = kernels.get(series)
     words = [
         *ENDING_TOGETHER,
         *emulator.get().argv,
-        *("-accel", "tcg,thread=multi", "-cpu", "max"),
+        *("-accel", "tcg,thread=multi"),
         *("-nodefaults", "-display", "none", "-no-reboot"),
         *("-kernel", str(kernel.image), "-initrd", str(kernel.initramfs)),
         *("-append", f"console=ttyS0 panic=-1 oops=panic quiet {MARK} {append}".strip()),
-        *("-drive", f"file={rootfs.get(suite)},if=virtio,format=raw,snapshot=on"),
+        *("-drive", f"file={root},if=virtio,format=raw,snapshot=on"),
         *("-drive", f"file={job},if=virtio,format=raw,readonly=on"),
         *hardware(machine),
     ]
@@ -266,8 +289,19 @@ def _argv(
     return words
 
 
-def hardware(machine: Machine) -> list[str]:
-    """The options that make QEMU such a machine; HMAT alone makes the kernel build the tiers."""
+def slowness(machine: MachineModel, slow: Slowness | None, counts: Path | None = None) -> list[str]:
+    """Return the options for the processors. They may make memory slow, and count into a file."""
+    if slow is None:
+        return ["-cpu", CPU]
+    words = [str(built.plugin("slow")), *arguments(machine, slow)]
+    if counts is not None:
+        # A comma in an option's value is written twice.
+        words.append(f"counts={str(counts).replace(',', ',,')}")
+    return ["-cpu", CPU_OF_SLOW, "-plugin", ",".join(words)]
+
+
+def hardware(machine: MachineModel) -> list[str]:
+    """Return the options that make QEMU such a machine. The kernel builds the tiers from HMAT."""
     described = [node for node in machine.nodes if node.latency_ns and node.bandwidth_mbps]
     cpus = sum(len(node.cpus) for node in machine.nodes)
     sockets = sum(1 for node in machine.nodes if node.cpus)

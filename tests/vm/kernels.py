@@ -14,18 +14,18 @@ from tests.vm.errors import Missing, VmError
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 
-# The image of a series: signed in one package with its modules up to 6.19; later the kernel and
-# the modules apart, signed or not yet signed.
+# The packages of a series. Up to 6.19 one signed package has the kernel and its modules. Later they
+# are in two packages, and the kernel may be signed or not yet signed.
 IMAGES = ("linux-image-{release}", "linux-binary-{release}", "linux-binary-unsigned-{release}")
 MODULES = "linux-modules-{release}"
 
-# All that stands between these kernels and a disk.
+# The only module that these kernels need to read a disk.
 BLOCK_MODULE = "virtio_blk.ko"
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel that boots, and its release as `uname -r` says it."""
+    """A kernel that can be booted. The release is that of `uname -r`."""
 
     series: str
     release: str
@@ -34,7 +34,7 @@ class Kernel:
 
 
 def get(series: str) -> Kernel:
-    """The newest cloud kernel of a series: from the cache, or by way of apt."""
+    """Return the newest cloud kernel of a series, from the cache or by apt."""
     if series not in SERIES:
         raise VmError(f"no series {series!r}; there are {', '.join(SERIES)}")
     kept = list(cache.folder().glob(f"kernel-{series}.*"))
@@ -46,7 +46,7 @@ def get(series: str) -> Kernel:
     except Missing:
         raise
     except VmError:
-        # Mirrors drop a package when a newer one comes, perhaps since our lists were fetched.
+        # A mirror drops a package when a newer one comes. Our lists may be older than that.
         return _kernel(series, _made(apt.ready(refresh=True), series))
 
 
@@ -63,12 +63,12 @@ def _kernel(series: str, folder: Path) -> Kernel:
 
 
 def newest(have: Mapping[str, str], series: str) -> tuple[str, list[tuple[str, str]]]:
-    """The newest release of a series that can be had whole, and its packages with versions."""
+    """Return the newest release of a series with all its packages, and their versions."""
     releases = {name.split("-", 2)[2].removeprefix("unsigned-") for name in have}
     for release in sorted(releases, key=_release_key, reverse=True):
         modules = MODULES.format(release=release)
         for image in (template.format(release=release) for template in IMAGES):
-            # From 7.0 on an image package is only a name for the two others.
+            # From 7.0 on the image package is empty, and depends on the two others.
             whole = [image] if image.startswith("linux-image") else [image, modules]
             if image.startswith("linux-image") and f"linux-binary-{release}" in have:
                 continue
@@ -78,7 +78,7 @@ def newest(have: Mapping[str, str], series: str) -> tuple[str, list[tuple[str, s
 
 
 def _release_key(release: str) -> list[int]:
-    """Numbers in order: 7.2.13+deb14 is newer than 7.2.9+deb13."""
+    """Return a key to sort by, so that 7.2.13+deb14 is newer than 7.2.9+deb13."""
     version = release.removeprefix("kernel-").partition("-")[0]
     return [int(part) for part in version.replace("+deb", ".").split(".") if part.isdigit()]
 
@@ -99,7 +99,7 @@ def _unpack(source: apt.Apt, packages: list[tuple[str, str]], release: str, into
 
 
 def static_busybox() -> str:
-    """The machine's busybox, if it can stand alone."""
+    """Return the path of the machine's busybox, which must need no C library."""
     path = shutil.which("busybox")
     if path is None:
         raise Missing("busybox is not installed (package busybox-static)")
@@ -118,7 +118,7 @@ exec /bin/busybox switch_root /root /sbin/tierd-guest
 
 
 def _pack_initramfs(module: bytes, scratch: Path, to: Path) -> None:
-    """busybox, one module and six lines: cpio's "newc" format, made by busybox itself."""
+    """Write an initramfs of busybox, one module and six lines, in cpio's "newc" format."""
     busybox = static_busybox()
     root = scratch / "initramfs"
     for name in ("bin", "dev", "root"):

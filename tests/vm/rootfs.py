@@ -1,4 +1,4 @@
-"""The guests' root file system: a minimal Debian with what tierd and its tests need."""
+"""Makes the guests' root file system: a minimal Debian with what tierd and its tests need."""
 
 import hashlib
 import os
@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from tests import lock
 from tests.vm import apt, cache
 from tests.vm.errors import Missing
 
@@ -28,14 +30,15 @@ PACKAGES = (
     "dbus",
 )
 
-# damo is pure Python; tests start foreign kdamonds with it.
-DAMO = "damo==3.4.3"
+# Tests start foreign kdamonds with damo, which is pure Python. Its version and hashes are those of
+# the lock file.
+DAMO = "damo"
 DAMO_FOLDER = "opt/damo"
 
-# The packages need 0.4 GB; the rest is room for what tests write.
+# The packages need 0.4 GB. Tests can write into the rest.
 SIZE = "1500M"
 
-# On a guest's kernel command line: systemd is to be the first process.
+# This word on a guest's kernel command line makes systemd the first process.
 SYSTEMD = "tierd.init=systemd"
 
 GUEST_INIT = """#!/bin/sh
@@ -74,27 +77,25 @@ ExecStart=sh -c 'cd /job/project && exec python3 -B tests/vm/agent.py'
 """
 
 
-def get(suite: str = SUITE) -> Path:
-    """The ext4 image, read only by convention: guests write to a snapshot."""
-    return cache.made(f"rootfs-{recipe(suite)}", partial(_make, suite)) / "root.ext4"
+def get(suite: str = SUITE, programs: Sequence[str] = ()) -> Path:
+    """Return the ext4 image with these additional packages. Guests write only to a snapshot."""
+    name = f"rootfs-{recipe(suite, programs)}"
+    return cache.made(name, partial(_make, suite, programs)) / "root.ext4"
 
 
-def recipe(suite: str) -> str:
-    """Names what the image is made of: another recipe is another image."""
-    parts = (suite, PACKAGES, DAMO, SIZE, GUEST_INIT, AGENT_UNIT)
+def recipe(suite: str, programs: Sequence[str] = ()) -> str:
+    """Return a hash of all that the image is made of, as its name."""
+    packages = (*PACKAGES, *programs)
+    parts = (suite, packages, lock.requirement(DAMO), SIZE, GUEST_INIT, AGENT_UNIT)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-def _make(suite: str, into: Path) -> None:
-    if shutil.which("debootstrap") is None:
-        raise Missing("debootstrap is not installed")
-    if os.geteuid() != 0:
-        raise Missing("only root can run debootstrap; a cache made by root will do")
+def _make(suite: str, programs: Sequence[str], into: Path) -> None:
     source = apt.machine_source()
     scratch = Path(tempfile.mkdtemp(dir=into))
     tree = scratch / "tree"
     try:
-        _fill(tree, suite, source)
+        _fill(tree, suite, source, (*PACKAGES, *programs))
         image = into / "root.ext4"
         apt.run(["truncate", "-s", SIZE, str(image)])
         apt.run(["mke2fs", "-q", "-t", "ext4", "-d", str(tree), str(image)])
@@ -102,9 +103,31 @@ def _make(suite: str, into: Path) -> None:
         cache.remove(scratch)
 
 
-def _fill(tree: Path, suite: str, source: apt.Source) -> None:
-    # With something in it, debootstrap takes /sys for mounted already: no package's script may
-    # reach this machine's kernel through it.
+def _fill(tree: Path, suite: str, source: apt.Source, packages: Sequence[str]) -> None:
+    bootstrap(tree, suite, source, packages)
+    wanted = tree.parent / "damo.txt"
+    wanted.write_text(lock.requirement(DAMO))
+    apt.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes",
+             "--target", str(tree / DAMO_FOLDER), "-r", str(wanted)])  # fmt: skip
+    guest_init = tree / "sbin/tierd-guest"
+    guest_init.write_text(GUEST_INIT)
+    guest_init.chmod(0o755)
+    unit = tree / "etc/systemd/system/tierd-agent.service"
+    unit.write_text(AGENT_UNIT)
+    wants = unit.parent / "multi-user.target.wants"
+    wants.mkdir(exist_ok=True)
+    (wants / unit.name).symlink_to(f"../{unit.name}")
+    shutil.rmtree(tree / "var/cache/apt", ignore_errors=True)
+
+
+def bootstrap(tree: Path, suite: str, source: apt.Source, packages: Sequence[str]) -> None:
+    """Make a minimal Debian with these packages in a new folder."""
+    if shutil.which("debootstrap") is None:
+        raise Missing("debootstrap is not installed")
+    if os.geteuid() != 0:
+        raise Missing("only root can run debootstrap; a cache made by root will do")
+    # debootstrap does not mount /sys if there is a file in it. So no script of a package can reach
+    # this machine's kernel through it.
     (tree / "sys").mkdir(parents=True)
     (tree / "sys/.not-mounted").touch()
     apt.run(
@@ -113,29 +136,18 @@ def _fill(tree: Path, suite: str, source: apt.Source) -> None:
             "debootstrap",
             "--variant=minbase",
             f"--keyring={source.signed_by}",
-            f"--include={','.join(PACKAGES)}",
+            f"--include={','.join(packages)}",
             suite,
             str(tree),
             source.uri,
         ]
     )
-    apt.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps",
-             "--target", str(tree / DAMO_FOLDER), DAMO])  # fmt: skip
-    guest_init = tree / "sbin/tierd-guest"
-    guest_init.write_text(GUEST_INIT)
-    guest_init.chmod(0o755)
-    unit = tree / "etc/systemd/system/tierd-agent.service"
-    unit.write_text(AGENT_UNIT)
-    wanted = unit.parent / "multi-user.target.wants"
-    wanted.mkdir(exist_ok=True)
-    (wanted / unit.name).symlink_to(f"../{unit.name}")
-    shutil.rmtree(tree / "var/cache/apt", ignore_errors=True)
 
 
 def _apart() -> list[str]:
-    """How to run a program whose mounts nobody else sees, and which end with it."""
+    """Return the words that run a program in a mount namespace of its own, if that is permitted."""
     words = ["unshare", "--mount", "--propagation", "private"]
-    # Where that is not permitted (in most containers), nor are mounts, as a rule; if they are, then
-    # whoever removes the tree unmounts them.
+    # Most containers permit neither this nor mounts. If mounts alone are permitted, `cache.remove`
+    # unmounts them.
     permitted = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
     return words if permitted else []

@@ -8,7 +8,7 @@ TIERS = Path("/sys/devices/virtual/memory_tiering")
 
 
 def numbers(text: str) -> list[int]:
-    """The numbers of a list as the kernel writes it: `0-1,3`."""
+    """Return the numbers of a list in the kernel's format, such as `0-1,3`."""
     found: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -17,7 +17,7 @@ def numbers(text: str) -> list[int]:
 
 
 def node(path: Path) -> dict[str, object]:
-    """What the kernel says of a node; its figures come from HMAT and may not be there."""
+    """Return what the kernel says about a node. Figures from HMAT may be absent."""
     figures = path / "access0/initiators"
     total = (path / "meminfo").read_text().splitlines()[0].split()
     return {

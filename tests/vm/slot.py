@@ -1,4 +1,4 @@
-"""How many guests run at a time: one, machine-wide, because an emulated one wants all of it."""
+"""Limits how many guests run at a time: one per machine, because it uses all processors."""
 
 import fcntl
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 from tests.vm.cache import lock_file
 from tests.vm.errors import Missing, VmError
 
-# On a machine with processors to spare it may be more.
+# This variable may allow more of them, on a machine with enough processors.
 COUNT_VARIABLE = "TIERD_VM_COUNT"
 
-# Somebody else's longest guest takes ten minutes; two of them may be before us. Less than the
-# bound of a test, so that what a test says then is this file's sentence.
+# The longest guest of another process takes ten minutes, and two of them may be before us. This is
+# less than the bound of a test, so that the test fails with the message of this file.
 WAIT_S_MAX = 1500.0
 
 FOLDER = Path("/tmp")
@@ -22,7 +22,10 @@ FOLDER = Path("/tmp")
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold one of this user's slots for guests, whatever the cache; wait for it, within a bound."""
+    """Hold one of this user's slots for guests. Wait for it, within a bound.
+
+    The slots do not depend on the cache.
+    """
     fds = [lock_file(path) for path in paths()]
     try:
         _take_one(fds)
@@ -33,7 +36,7 @@ def held() -> Iterator[None]:
 
 
 def paths() -> list[Path]:
-    """A file per slot."""
+    """Return the files to lock, one per slot."""
     text = os.environ.get(COUNT_VARIABLE, "1")
     if not text.isdecimal() or int(text) < 1:
         raise Missing(
@@ -48,7 +51,7 @@ def paths() -> list[Path]:
 def _take_one(fds: list[int]) -> None:
     if any(_taken(fd) for fd in fds):
         return
-    # Asleep in the kernel, and not looking in now and then: who looks in comes last.
+    # This waits in the kernel. A process that polled would come after all that wait there.
     fd = fds[os.getpid() % len(fds)]
     argv = ["flock", "--timeout", f"{WAIT_S_MAX:g}", str(fd)]
     if subprocess.run(argv, pass_fds=[fd], check=False).returncode:

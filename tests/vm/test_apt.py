@@ -1,4 +1,4 @@
-"""Packages from the machine's own mirror: which one that is, and what happens if it fails."""
+"""Packages from the machine's own mirror: how it is found, and what happens if it fails."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vm import apt, cache
+from tests.vm import apt
 from tests.vm.errors import Missing
 
 DEBIAN_12 = """\
@@ -46,7 +46,7 @@ Machine = Callable[[str, str], None]
 
 @pytest.fixture
 def machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """A machine whose apt has one file of sources."""
+    """Make a machine whose apt has one file of sources."""
 
     def make(name: str, text: str) -> None:
         (folder / name).write_text(text)
@@ -57,7 +57,7 @@ def machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def fake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Puts a shell script of ours first on PATH."""
+    """Return a function that puts a shell script first on PATH."""
     programs = folder / "programs"
     programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
@@ -91,7 +91,7 @@ def test_a_suite_that_the_mirror_lacks_costs_only_that_suite(
 ) -> None:
     machine("debian.sources", DEBIAN_12)
     asked = folder / "asked"
-    # With the list of one suite in its arguments it is about that suite, else about all.
+    # A call with the list of one suite in its arguments is for that suite, any other for all.
     fake(
         "apt-get",
         f'echo run >> {asked}; case "$*" in\n'
@@ -150,14 +150,43 @@ def test_lists_without_a_signature_are_refused(
     assert not (folder / "cache/apt/stamp").exists()
 
 
+# Output of `apt-config dump`: WAYS are the settings to reach a mirror, HABITS are all others.
+WAYS = """\
+Acquire::http::Proxy "http://proxy.example:3128/";
+Acquire::http::Proxy::near.example "DIRECT";
+Acquire::https::near.example::CaInfo "/etc/ssl/ours.pem";
+Acquire::http::Proxy-Auto-Detect "/usr/bin/find-proxy";
+"""
+HABITS = """\
+Acquire::Check-Valid-Until "false";
+Acquire::Check-Date "false";
+Acquire::AllowInsecureRepositories "true";
+Acquire::https::Verify-Peer "false";
+APT::Get::AllowUnauthenticated "true";
+APT::Update::Post-Invoke:: "touch /hooked";
+APT::Default-Release "stable";
+"""
+
+
+def test_of_the_machines_apt_only_the_way_to_a_mirror_is_taken_over() -> None:
+    assert apt.way(HABITS + WAYS) == WAYS
+
+
 @needs_apt
-def test_the_machines_apt_has_no_say_in_ours(folder: Path) -> None:
-    (folder / "cache/apt").mkdir(parents=True)
-    (folder / "cache/apt/apt.conf").write_text(apt.CONFIGURATION.format(folder="/ours"))
-    options = apt.Apt(cache.folder() / "apt").options
-    hook = ["-o", "APT::Update::Post-Invoke::=true"]
-    # The machine's configuration is read before ours, as these options are.
-    dump = apt.run(["apt-config", *hook, *options, "dump"])
-    assert 'APT::Update::Post-Invoke:: "true"' not in dump.split("\n")
-    assert 'Dir::State::lists "/ours/lists";' in dump.split("\n")
-    assert 'Dir::State::status "/ours/status";' in dump.split("\n")
+def test_the_machines_apt_has_no_say_in_ours(
+    machine: Machine,
+    fake: Callable[[str, str], None],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine("debian.sources", DEBIAN_12)
+    fake("apt-get", "exit 0")
+    # Stands for the files of /etc/apt/apt.conf.d.
+    (folder / "machine.conf").write_text(f'Dir::Etc::parts "/dev/null";\n{HABITS}{WAYS}')
+    monkeypatch.setenv("APT_CONFIG", str(folder / "machine.conf"))
+    dump = apt.ready().run("apt-config", "dump").splitlines()
+    assert set(WAYS.splitlines()) <= set(dump)
+    assert not set(HABITS.splitlines()) & set(dump)
+    assert f'Dir::State::lists "{folder}/cache/apt/lists";' in dump
+    assert f'Dir::State::status "{folder}/cache/apt/status";' in dump
+    assert 'Dir::Etc::parts "/dev/null";' in dump

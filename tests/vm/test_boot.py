@@ -1,4 +1,4 @@
-"""Real kernels: every series boots, on every machine, with the tiers that the machine promises."""
+"""Real kernels: each series boots, and has the nodes and tiers of its machine."""
 
 import json
 
@@ -7,31 +7,32 @@ import pytest
 from tests.vm import guest, kernels
 from tests.vm.errors import LostGuest, Panicked
 from tests.vm.guest import Command
-from tierd.sim import machine
-from tierd.sim.machine import Machine
+from tierd.sim import machine_model
+from tierd.sim.machine_model import MachineModel
 
 pytestmark = pytest.mark.vm
 
 LOOK = Command(("python3", "-B", "-m", "tests.vm.shape"))
 
-# The oldest and a new one see every machine; the others the one that most tests use.
+# The oldest and a new series boot on each machine, the others on the one that most tests use.
 BOOTS = [
     *((series, "two-tier") for series in kernels.SERIES),
     *(
         (series, name)
         for series in ("6.12", "7.2")
-        for name in machine.names()
+        for name in machine_model.names()
         if name != "two-tier"
     ),
 ]
 
-# What a kernel keeps of a node for itself: its image, page tables, and on a 512 MiB node 10 %.
+# The share of a node that the kernel may use for itself, such as for its image and page tables. It
+# is 10 % of a node of 512 MiB.
 KEPT_SHARE_MAX = 0.2
 
 
 @pytest.mark.parametrize(("series", "name"), BOOTS)
 def test_a_kernel_sees_the_machine_that_was_asked_for(series: str, name: str) -> None:
-    asked = machine.load(name)
+    asked = machine_model.load(name)
     verdict = guest.run(series, asked, [LOOK])
     assert verdict.release.startswith(f"{series}.")
     (looked,) = verdict.results
@@ -49,8 +50,8 @@ def test_a_kernel_sees_the_machine_that_was_asked_for(series: str, name: str) ->
         assert (1 - KEPT_SHARE_MAX) * node.size_mib <= shown[node.id]["total_mib"] <= node.size_mib
 
 
-def figures(asked: Machine, node: int) -> list[int]:
-    """Read latency and bandwidth as the machine gives them; none without an HMAT."""
+def figures(asked: MachineModel, node: int) -> list[int]:
+    """Return the read latency and bandwidth of a node; nothing if the machine has no HMAT."""
     chosen = asked.nodes[node]
     return [value for value in (chosen.latency_ns, chosen.bandwidth_mbps) if value is not None]
 
@@ -58,7 +59,7 @@ def figures(asked: Machine, node: int) -> list[int]:
 def test_commands_run_one_by_one_and_each_says_how_it_went() -> None:
     verdict = guest.run(
         "6.12",
-        machine.load("two-tier"),
+        machine_model.load("two-tier"),
         [
             Command(("sh", "-c", "echo out; echo err >&2; exit 3")),
             Command(("sh", "-c", "kill -9 $$")),
@@ -93,16 +94,19 @@ def test_a_kernel_that_panics_is_a_result_and_not_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(Panicked, match=r"(?s)panicked:\n.*Kernel panic - not syncing"):
-        guest.run("6.12", machine.load("two-tier"), [LOOK], append="rdinit=/none root=/dev/none")
+        guest.run(
+            "6.12", machine_model.load("two-tier"), [LOOK], append="rdinit=/none root=/dev/none"
+        )
     assert not caplog.records
 
 
+@pytest.mark.usefixtures("losses_expected")
 def test_a_guest_that_goes_without_a_word_is_tried_once_more(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gone = Command(("sh", "-c", "echo o > /proc/sysrq-trigger; sleep 600"))
     with pytest.raises(LostGuest, match="lost 2 times"):
-        guest.run("6.12", machine.load("two-tier"), [gone])
+        guest.run("6.12", machine_model.load("two-tier"), [gone])
     told = [record.getMessage() for record in caplog.records]
     assert [message.partition(":")[0] for message in told] == [
         "6.12 on two-tier, try 1 of 2",

@@ -1,7 +1,7 @@
-"""What `python -m tests.vm` says on machines that lack something, as they are: no fakes.
+"""What `python -m tests.vm` says on a machine that lacks something. There are no fakes.
 
-A mount or network namespace makes the machine lack it. Each ends in one sentence, a status that is
-not 0, and a cache with nothing half made in it.
+A mount or network namespace takes it away. Each run must end with one sentence and a status other
+than 0, and leave nothing half made in the cache.
 """
 
 import os
@@ -17,7 +17,7 @@ from tests.vm import apt, cache
 
 ROOT = Path(__file__).parent.parent.parent
 
-# They need root and Debian, as virtual machines do; none of them gets as far as to boot one.
+# The tests need root and Debian, as virtual machines do. None of them boots one.
 pytestmark = pytest.mark.vm
 
 PROGRAM = """
@@ -32,7 +32,7 @@ sys.exit(main())
 
 
 def said(apart: str, before: str, folder: Path, room_bytes: int = 0) -> str:
-    """The one sentence of a run that fails, after `before` in namespaces of its own."""
+    """Run the command after `before` in a new namespace. Return the one sentence of its failure."""
     if subprocess.run(["unshare", apart, "true"], capture_output=True, check=False).returncode:
         pytest.skip(f"this machine does not permit unshare {apart}")
     folder.mkdir()
@@ -70,7 +70,7 @@ def test_a_disk_that_fills_up_on_the_way(tmp_path: Path) -> None:
     shutil.copytree(cache.place() / "apt", lists)
     small = f"mount -t tmpfs -o size=8m none {folder}; mkdir {folder}/apt"
     sentence = said("--mount", f"{small}; mount --bind {lists} {folder}/apt", folder)
-    # What is fetched first: a kernel, or QEMU where the machine has none.
+    # The first download fails: a kernel, or QEMU if the machine has none.
     assert "No space left" in sentence or "enough free space" in sentence
 
 

@@ -1,4 +1,4 @@
-"""The guard: nothing but a marked guest's kernel is ever changed by a test."""
+"""The guard: a test can change only the kernel of a marked guest."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from tests.vm import guard
 from tests.vm.guard import NotAGuest
 
-# Below a directory that exists on no kernel: were the guard asleep, these would still do no harm.
+# A file in a directory that no kernel has, so that the tests do no harm if the guard fails.
 NOWHERE = "/sys/tierd-guard-test/file"
 
 

@@ -1,4 +1,4 @@
-"""Guests that are shell scripts: who waits for whom, what is kept, what is not left over."""
+"""Guests with a shell script as the emulator: slots, kept consoles, and no left-overs."""
 
 import fcntl
 import os
@@ -15,29 +15,32 @@ import pytest
 from tests.vm import emulator, guest, kernels, rootfs, slot
 from tests.vm.errors import LostGuest, Missing, Panicked, VmError
 from tests.vm.guest import Command
-from tierd.sim import machine
+from tierd.sim import machine_model
 
-TWO_TIER = machine.load("two-tier")
+TWO_TIER = machine_model.load("two-tier")
 LOOK = Command(("true",))
 
-# A deadline for what takes milliseconds: reaching it is a failure.
+# A bound for what takes milliseconds. A test that reaches it has failed.
 SOON_S = 60.0
+
+pytestmark = pytest.mark.usefixtures("losses_expected")
 
 
 @pytest.fixture(autouse=True)
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache and slots of this test's own."""
+    """Give the test a cache and slots of its own."""
     monkeypatch.setenv("TIERD_VM_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(slot.COUNT_VARIABLE, raising=False)
     monkeypatch.setattr(slot, "FOLDER", tmp_path)
-    # The run's summary is for guests that were lost without being asked to.
-    monkeypatch.setattr(guest.log, "disabled", True)
     return tmp_path
 
 
 @pytest.fixture
 def machine_is(own: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """A shell script in place of the emulator; it finds the console's path in $console."""
+    """Return a function that puts a shell script in place of the emulator.
+
+    The script finds the path of the console in $console.
+    """
 
     def make(script: str) -> None:
         program = own / "emulator"
@@ -48,7 +51,7 @@ def machine_is(own: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
         kernel = kernels.Kernel("7.2", "7.2.0", own / "vmlinuz", own / "initramfs")
         monkeypatch.setattr(emulator, "get", lambda: emulator.Emulator((str(program),)))
         monkeypatch.setattr(kernels, "get", lambda _: kernel)
-        monkeypatch.setattr(rootfs, "get", lambda _: own / "root.ext4")
+        monkeypatch.setattr(rootfs, "get", lambda *_: own / "root.ext4")
 
     return make
 
@@ -128,7 +131,7 @@ def test_no_emulator_outlives_a_runner_that_is_killed(own: Path) -> None:
 
 
 def take(path: Path) -> int:
-    """Somebody else's guest."""
+    """Take a slot, as the guest of another process does. Return the descriptor of the lock."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return fd

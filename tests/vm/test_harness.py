@@ -1,4 +1,4 @@
-"""What can go wrong on the way to a virtual machine: a sentence each, and no half-filled cache."""
+"""Failures on the way to a virtual machine: each gives one sentence, and no half-filled cache."""
 
 import errno
 import io
@@ -20,7 +20,7 @@ from tests.vm.errors import LostGuest, Missing, Panicked, VmError
 
 @pytest.fixture(autouse=True)
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test's own."""
+    """Give the test a cache of its own."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("TIERD_VM_CACHE", str(folder))
     monkeypatch.setattr(cache, "ROOM_BYTES_MIN", 0)
@@ -33,7 +33,7 @@ def no_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def things(folder: Path) -> set[str]:
-    """What a cache holds, but for its locks and apt's lists."""
+    """Return what a cache holds, without its locks and apt's lists."""
     return {path.name for path in folder.iterdir() if path.suffix != ".lock"} - {"apt"}
 
 
@@ -41,7 +41,7 @@ def things(folder: Path) -> set[str]:
 
 
 def nothing(into: Path) -> None:
-    """Makes an empty thing."""
+    """Make an empty thing."""
     assert into.is_dir()
 
 
@@ -98,7 +98,7 @@ def test_a_cache_that_cannot_be_is_said(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_cache_that_cannot_be_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The one folder that not even root can create files in.
+    # Not even root can create files in this folder.
     monkeypatch.setenv("TIERD_VM_CACHE", "/proc/self")
     with pytest.raises(Missing, match=r"cannot write /proc/self/\.thing\.lock"):
         cache.made("thing", nothing)
@@ -117,7 +117,7 @@ def test_two_makers_at_once_make_one_thing(empty: Path) -> None:
     def make(into: Path) -> None:
         begun.set()
         made.append(into)
-        # The second is at the door now, or soon: either way it finds the thing or the lock.
+        # The second maker begins now or a little later. It finds either the lock or the thing.
         second.start()
         (into / "whole").touch()
 
@@ -150,7 +150,7 @@ def test_mounts_below_a_tree_are_found_deepest_first() -> None:
     assert cache.mounts_below(MOUNTINFO, Path("/c/none")) == []
 
 
-# Fails if what lies behind the mount is deleted with the tree, or the tree stays.
+# Fails if the tree stays, or if files behind the mount are deleted with it.
 MOUNTED = """
 from pathlib import Path
 import subprocess, sys
@@ -180,7 +180,7 @@ def test_nothing_is_deleted_through_a_mount(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# apt and its kin.
+# apt and other commands.
 
 STANZAS = """\
 # a comment
@@ -286,7 +286,7 @@ def test_a_command_that_hangs_goes_with_its_children(
         child = os.pidfd_open(int((tmp_path / "child").read_text()))
     except ProcessLookupError:
         return
-    # Killed already, and about to end; without that it would sleep for longer than this waits.
+    # The child has been killed and is about to end. If not, it sleeps longer than this waits.
     ended, _, _ = select.select([child], [], [], 60)
     os.close(child)
     assert ended
@@ -296,7 +296,7 @@ def test_a_command_that_hangs_goes_with_its_children(
 def test_no_network_is_said_and_tried_anew_the_next_time(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As good as a network that is down, without the pauses between apt's tries.
+    # This fails like a network that is down, but without the pauses between apt's tries.
     monkeypatch.setenv("TIERD_VM_MIRROR", "file:///tierd-no-such-folder/debian")
     for _ in range(2):
         with pytest.raises(Missing, match=r"no package lists from file:///tierd-no-such-folder"):
@@ -415,11 +415,11 @@ def test_an_emulator_that_is_too_old_is_not_used(
             emulator.get()
 
 
-# What a guest tells.
+# The verdict of a guest.
 
 
 def answer(**members: bytes) -> bytes:
-    """A guest's answer, with the `/` of names written as two underscores."""
+    """Make a guest's answer. Two underscores in a name stand for `/`."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as stream:
         for name, content in members.items():
@@ -459,5 +459,5 @@ def test_a_panic_is_told_from_a_loss() -> None:
     console = "booting\n[    1.0] Kernel panic - not syncing: VFS\n---[ end ]---"
     with pytest.raises(Panicked, match="end"):
         guest.verdict(answer(hello=b"7.2.13"), console, 1, "the emulator ended with 0")
-    # A guest that told everything has not panicked, whatever it printed.
+    # A guest that sent all its results has not panicked, whatever it printed.
     assert guest.verdict(answer(**WHOLE), console, 1, "").release == "7.2.13"

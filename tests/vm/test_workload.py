@@ -1,17 +1,17 @@
-"""The workload's own promises, in a guest with two nodes: one line of answer to each line."""
+"""The workload's commands, in a guest with two nodes. Each is answered by one line."""
 
 import pytest
 
 from tests.contract.guests import workload
 from tests.vm import guest
-from tierd.sim import machine
+from tierd.sim import machine_model
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 
 PAGES = 1024
 BYTES = 4096 * PAGES
 
-# What is said at once, then what is said when the hot pages have been touched for a while.
+# FIRST is sent at once, the rest when the hot pages have been touched for a while.
 FIRST = (
     (f"alloc a 0 {BYTES}", f"ok 0:{PAGES}"),
     (f"alloc b 1 {BYTES}", f"ok 1:{PAGES}"),
@@ -35,6 +35,15 @@ FIRST = (
     ("hot cache 0 zipf", "ok"),
     ("hot cache 10 uniform every=4", "ok"),
     ("hits cache 16", f"ok 1:{PAGES // 4 // 16}"),
+    (f"alloc store 1 {BYTES}", f"ok 1:{PAGES}"),
+    # Without a skew all pages are touched equally often, if the shuffle gives each value one place.
+    ("hot store 10 scattered=0 seed=5", "ok"),
+    (f"best store {PAGES // 4}", "ok 250000"),
+    ("served store", "ok 1:1000000"),
+    ("hits store 64", f"ok 1:{PAGES // 64}"),
+    ("hot store 10 scattered=steep", "error not a skew: scattered=steep"),
+    ("hot store 10 scattered every=2", "error a scattered set has neither every= nor drift="),
+    ("served cache", "error what is served?"),
     ("hot nobody", "error no set nobody"),
     ("dance a", "error what is dance?"),
     ("dance", "error dance of what?"),
@@ -65,7 +74,7 @@ def test_every_line_is_answered_by_one() -> None:
     first, then = (tuple(line for line, _ in said) for said in (FIRST, THEN))
     result = guest.run(
         "6.12",
-        machine.load("two-tier"),
+        machine_model.load("two-tier"),
         [guest.Command(("sh", "-c", f"{SCRIPT}; ls /var/tmp"))],
         {
             "workload": workload().read_bytes(),

@@ -1,4 +1,4 @@
-"""Debian packages that are unpacked and run as they lie, with their own loader and C library."""
+"""Runs programs of unpacked Debian packages, with their own loader and C library."""
 
 import platform
 import shutil
@@ -9,7 +9,7 @@ from tests.vm.errors import Missing
 
 
 def fetch(package: str, suite: str, into: Path) -> None:
-    """A package with all that it depends on, as if nothing were installed."""
+    """Unpack a package with all its dependencies, as if nothing were installed."""
     source = apt.ready()
     if platform.machine() != "x86_64":
         raise Missing(f"Debian's {package} is unpacked on x86-64 only")
@@ -17,16 +17,16 @@ def fetch(package: str, suite: str, into: Path) -> None:
     (archives / "partial").mkdir(parents=True)
     options = ["-o", f"Dir::Cache::archives={archives}", "--target-release", suite]
     options += ["--no-install-recommends", "--download-only", "--yes"]
-    apt.run(["apt-get", *source.options, *options, "install", package])
+    source.run("apt-get", *options, "install", package)
     for deb in sorted(archives.glob("*.deb")):
         apt.run(["dpkg-deb", "-x", str(deb), str(into)])
     shutil.rmtree(archives)
 
 
 def argv(tree: Path, program: str) -> tuple[str, ...]:
-    """How to run a program of the tree, on any Linux."""
+    """Return the words that run a program of the tree on any Linux."""
     libraries = [tree / "usr/lib/x86_64-linux-gnu", tree / "lib/x86_64-linux-gnu"]
-    # Some libraries lie in folders of their own (pulseaudio, systemd), which packages add by rpath.
+    # Some libraries are in folders of their own (pulseaudio, systemd), and are found by rpath.
     folders = {path.parent for root in libraries for path in root.rglob("*.so*")}
     loader = next(tree.rglob("ld-linux-x86-64.so.2"))
     paths = ":".join(str(folder) for folder in sorted(folders))

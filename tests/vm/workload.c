@@ -1,47 +1,56 @@
 /*
- * workload: memory of a known heat at a known place, and where it is now.
+ * workload: holds memory of a known heat at a known place, and says where it is now.
  *
  * Tests and benchmarks talk to it in lines on stdin and stdout. It is static and needs neither
  * libnuma nor threads: gcc -O2 -static -o workload workload.c -lm
  *
  *   alloc NAME NODE BYTES [bind] [thp] [timed] [file=PATH]
- *                          a set of pages, faulted in at once. NODE is where they should go if it
- *                          has room, "-" for anywhere. With bind nowhere else: below the node's
- *                          watermarks that wakes kswapd, and at worst the OOM killer. With file=
- *                          they are page cache of PATH, which is created and unlinked again. With
- *                          timed `latency` tells what each fault took.
- *   hot NAME [RATE [OFFSET LENGTH]] [uniform|zipf] [every=N] [drift=RATE]
+ *                          make a set of pages, and fault them in at once. They go to NODE if it
+ *                          has room; "-" means any node. With bind they go to no other node: if
+ *                          NODE has too little room, this wakes kswapd, and at worst the OOM
+ *                          killer. With file= they are page cache of PATH, which is created and
+ *                          unlinked again. With timed `latency` prints how long the faults took.
+ *   hot NAME [RATE [OFFSET LENGTH]] [uniform|zipf|scattered[=THETA]] [seed=N] [every=N]
+ *       [drift=RATE]
  *                          touch all pages of the set, or of a part of it, RATE times a second;
- *                          0, the default, is as often as one processor can. In order, or drawn at
- *                          random: each as likely (uniform), or by rank (zipf, 0.99), where what is
- *                          next to each other in a MiB is so in rank, and the MiBs are shuffled.
- *                          With every= each N-th page only; with drift= the part moves through the
- *                          set by so many pages a second.
- *   cold NAME              touch none of them any more.
+ *                          0, the default, is as often as one processor can. Pages are touched in
+ *                          order, or drawn at random: all equally likely (uniform), or by rank
+ *                          (zipf, 0.99). With zipf neighbours in a MiB are neighbours in rank, and
+ *                          the MiBs are shuffled. With scattered the set is a store of values of
+ *                          512 bytes, drawn by rank (zipf, 0.99 or THETA), and the ranks are
+ *                          shuffled over all values: the heat of a page says nothing about that of
+ *                          its neighbours. Another seed= gives another shuffle.
+ *                          With every= only each N-th page is touched. With drift= the part moves
+ *                          through the set by RATE pages a second.
+ *   cold NAME              stop touching the set.
  *   passes NAME            how often all its hot pages were touched since the last `hot`.
  *   latency NAME           "COUNT P50 P99 MAX" in ns, of requests (64 touched pages each) or of
- *                          timed faults, since the last time this was asked.
- *   hits NAME STRIDE       pages per node, of every STRIDE-th of the touches to come.
+ *                          timed faults, since the last `latency` of this set.
+ *   hits NAME STRIDE       pages per node, for each STRIDE-th of the next touches.
+ *   served NAME            how many of a million touches of a scattered set each node serves, by
+ *                          where its pages are now.
+ *   best NAME PAGES        how many of a million touches of a scattered set go to the PAGES pages
+ *                          that are touched most.
  *   move NAME NODE RATE [OFFSET LENGTH]
- *                          from now on bring these pages to NODE, RATE bytes a second, and stop.
+ *                          from now on move these pages to NODE, RATE bytes a second, then stop.
  *   track NODE             from now on watch each 16th page of all sets, and count its moves to
  *                          NODE and away from it.
- *   moves NODE             "TO FROM OFTEN": these pages so far, times 16, and how many moved three
- *                          times or more.
+ *   moves NODE             "TO FROM OFTEN": the moves of these pages so far, times 16, and how many
+ *                          pages moved three times or more.
  *   where NAME [OFFSET LENGTH [STRIDE]]
- *                          pages per node, of every page or of each STRIDE-th.
- *   check NAME             whether every page still holds what was written there.
+ *                          pages per node, of all pages or of each STRIDE-th.
+ *   check NAME             check that each page still holds what was written there.
  *   free NAME              give the pages back.
- *   flush MICROSECONDS     how often translations are dropped (see below); 0 is never.
+ *   flush MICROSECONDS     how often translations are dropped (see below); 0 means never.
  *   quit                   or the end of stdin.
  *
  * Each command is answered by one line, "ok ..." or "error ...". The first line is "ready".
- * Offsets, lengths and BYTES are in bytes; what is counted is 4 KiB pages.
+ * Offsets, lengths and BYTES are in bytes. Counts are in pages of 4 KiB.
  *
- * Why flush: under software emulation (TCG) a translation stays in QEMU's own TLB when the guest's
- * kernel clears the accessed bit without a flush, as DAMON does. The bit is then never set again
- * and the hottest page looks idle. Changing the protection of more pages than the kernel flushes
- * one by one (33) makes it flush all. On hardware it is not needed: flush 0.
+ * Why flush: DAMON makes the guest's kernel clear the accessed bit without a flush. Under software
+ * emulation (TCG) the translation then stays in QEMU's own TLB. The bit is never set again, and the
+ * hottest page looks idle. If the protection of more than 33 pages changes, the kernel flushes all
+ * translations, not single ones. On hardware this is not needed: flush 0.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -67,9 +76,9 @@
 #define NAME_BYTES 32
 #define LINE_BYTES 1024
 
-/* The loop turns once in this time: it touches what is due and looks for a command. */
+/* A turn of the loop takes this long: it touches the pages that are due, and reads a command. */
 #define TURN_NS 2000000L
-/* How many pages are touched between two looks at the clock. */
+/* The number of pages that are touched between two looks at the clock. */
 #define BATCH_PAGES 256UL
 #define FLUSH_PAGES 64UL
 #define FLUSH_US_DEFAULT 2000L
@@ -82,23 +91,28 @@
 #define ZIPF_SKEW 0.99
 #define ZIPF_STEPS 65536UL
 #define RANK_PAGES ((1UL << 20) / PAGE)
+#define VALUE 512UL
+#define PAGE_VALUES (PAGE / VALUE)
+/* With this many rounds each bit of a rank affects all others. */
+#define SHUFFLE_ROUNDS 4
+#define MILLION 1000000.0
 
 #define TRACK_STRIDE 16UL
-/* Pages that are looked at in a turn: all of 1 GiB in half a second. */
+/* Tracked pages that are looked at in a turn: those of 1 GiB in half a second. */
 #define TRACK_BATCH 64UL
 #define UNSEEN 255
 #define OFTEN 3
 
 #define MOVE_BATCH 256UL
-/* A page that will not move is tried so often. */
+/* How often a page is tried that cannot be moved. */
 #define MOVE_ROUNDS 20
 
-/* Of linux/mempolicy.h, which a machine may lack. */
+/* From linux/mempolicy.h, which a machine may lack. */
 enum { POLICY_DEFAULT = 0, POLICY_PREFERRED = 1, POLICY_BIND = 2 };
 
-enum order { IN_ORDER, UNIFORM, ZIPF };
+enum order { IN_ORDER, UNIFORM, ZIPF, SCATTERED };
 
-/* Pages that are being brought to a node. */
+/* Pages that are being moved to a node. */
 struct transfer {
 	size_t first, pages, cursor, left;
 	unsigned long node, rate_bytes;
@@ -108,7 +122,7 @@ struct transfer {
 
 struct set {
 	char name[NAME_BYTES];
-	char path[256]; /* of the file behind it, or empty */
+	char path[256]; /* of the file that is mapped, or empty */
 	unsigned char *mapped; /* what munmap() gets */
 	size_t mapped_bytes;
 	unsigned char *start;
@@ -118,7 +132,9 @@ struct set {
 	size_t hot_first, hot_pages, every; /* hot_pages are those that are touched */
 	double drift_hz, drifted;
 	enum order order;
-	uint32_t *ranks; /* of zipf: the rank at each step of the distribution */
+	uint32_t *ranks; /* with zipf: the rank at each step of the distribution */
+	float *weights; /* with scattered: the share of the touches for each page of the part */
+	unsigned long seed;
 	size_t cursor; /* in the hot part */
 	double due; /* pages that should have been touched by now */
 	uint64_t touched;
@@ -185,7 +201,7 @@ static bool number(const char *word, unsigned long *value)
 	return true;
 }
 
-/* OFFSET LENGTH in words[0..1] to a range of pages; without words the whole set. */
+/* Parse OFFSET LENGTH in words[0..1] to a range of pages; without words it is the whole set. */
 static bool part(const struct set *set, int nr_words, char **words, size_t *first, size_t *pages)
 {
 	unsigned long offset = 0, length = set->pages * PAGE;
@@ -230,7 +246,7 @@ static void record(struct set *set, long took_ns)
 		set->latency_max_ns = took_ns;
 }
 
-/* The latency that this share of all stays below, as the middle of its bucket. */
+/* Return the latency that this share of all stays below, as the middle of its bucket. */
 static unsigned long quantile(const struct set *set, uint64_t count, double share)
 {
 	uint64_t below = 0;
@@ -255,17 +271,57 @@ static void do_latency(struct set *set)
 	set->latency_max_ns = 0;
 }
 
-/* Which page of the set a position in its hot part is. */
+/* Return the page of the set that is at a position of its hot part. */
 static size_t hot_page(const struct set *set, size_t position)
 {
 	return (set->hot_first + (size_t)set->drifted + position * set->every) % set->pages;
 }
 
-/* The position in the hot part that is touched next. */
+/* Return where the value of a rank is. This shuffles all numbers below `values` without a table. */
+static size_t shuffled(uint64_t seed, size_t rank, size_t values)
+{
+	unsigned int half = 1;
+
+	while (values > 1UL << 2 * half)
+		half++;
+	/* The rounds shuffle the numbers below a power of four. A number beyond the end goes on. */
+	do {
+		size_t mask = (1UL << half) - 1, left = rank >> half, right = rank & mask;
+
+		for (uint64_t round = 1; round <= SHUFFLE_ROUNDS; round++) {
+			uint64_t mixed = (right + seed + round) * 0x9e3779b97f4a7c15UL;
+			size_t swap = right;
+
+			mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9UL;
+			right = left ^ (mixed >> 32 & mask);
+			left = swap;
+		}
+		rank = left << half | right;
+	} while (rank >= values);
+	return rank;
+}
+
+/* Draw a rank by the distribution. */
+static size_t next_rank(const struct set *set)
+{
+	size_t step = roll() % ZIPF_STEPS, low = set->ranks[step], high = set->ranks[step + 1];
+
+	return low + (high > low ? roll() % (high - low) : 0);
+}
+
+/* Draw the value of a scattered set that is touched next. */
+static size_t next_value(const struct set *set)
+{
+	return shuffled(set->seed, next_rank(set), set->hot_pages * PAGE_VALUES);
+}
+
+/* Return the position in the hot part that is touched next. */
 static size_t next_position(struct set *set)
 {
-	size_t low, high, rank, blocks, step;
+	size_t rank, blocks;
 
+	if (set->order == SCATTERED)
+		return next_value(set) / PAGE_VALUES;
 	if (set->order == UNIFORM)
 		return roll() % set->hot_pages;
 	if (set->order == IN_ORDER) {
@@ -273,35 +329,56 @@ static size_t next_position(struct set *set)
 			set->cursor = 0;
 		return set->cursor;
 	}
-	step = roll() % ZIPF_STEPS;
-	low = set->ranks[step];
-	high = set->ranks[step + 1];
-	rank = low + (high > low ? roll() % (high - low) : 0);
-	/* A prime larger than any number of blocks here: every block has one place. */
+	rank = next_rank(set);
+	/* 7919 is a prime larger than the number of blocks, so each block has a place of its own. */
 	blocks = set->hot_pages / RANK_PAGES;
 	if (rank >= blocks * RANK_PAGES)
 		return rank;
 	return rank / RANK_PAGES * 7919 % blocks * RANK_PAGES + rank % RANK_PAGES;
 }
 
-/* The ranks at equal steps of the cumulated distribution. */
-static void rank_pages(struct set *set)
+/* Compute the ranks at equal steps of the cumulated distribution; with scattered also weights. */
+static bool rank_all(struct set *set, double skew)
 {
-	double sum = 0, total = 0;
-	size_t step = 0;
+	size_t per_page = set->order == SCATTERED ? PAGE_VALUES : 1;
+	size_t count = set->hot_pages * per_page, step = 0;
+	double sum = 0, total = 0, *shares = malloc(count * sizeof(*shares));
 
-	for (size_t rank = 0; rank < set->hot_pages; rank++)
-		total += pow((double)rank + 1, -ZIPF_SKEW);
-	for (size_t rank = 0; rank < set->hot_pages; rank++) {
+	free(set->ranks);
+	free(set->weights);
+	set->ranks = malloc((ZIPF_STEPS + 1) * sizeof(*set->ranks));
+	set->weights = set->order == SCATTERED ? calloc(set->hot_pages, sizeof(float)) : NULL;
+	if (!shares || !set->ranks || (set->order == SCATTERED && !set->weights)) {
+		free(shares);
+		reply("error no memory");
+		return false;
+	}
+	for (size_t rank = 0; rank < count; rank++)
+		total += shares[rank] = pow((double)rank + 1, -skew);
+	for (size_t rank = 0; rank < count; rank++) {
 		for (; step < ZIPF_STEPS && sum * ZIPF_STEPS >= (double)step * total; step++)
 			set->ranks[step] = (uint32_t)rank;
-		sum += pow((double)rank + 1, -ZIPF_SKEW);
+		sum += shares[rank];
+		if (set->weights)
+			set->weights[shuffled(set->seed, rank, count) / PAGE_VALUES] +=
+				(float)(shares[rank] / total);
 	}
 	for (; step <= ZIPF_STEPS; step++)
-		set->ranks[step] = (uint32_t)set->hot_pages;
+		set->ranks[step] = (uint32_t)count;
+	free(shares);
+	return true;
 }
 
-/* Counts pages per node into `nodes`, and those that are nowhere; false has answered already. */
+/* Find the node of each page; it is negative for a page that is nowhere. False: it has answered. */
+static bool find_nodes(void **asked, size_t count, int *found)
+{
+	if (!syscall(SYS_move_pages, 0, count, asked, NULL, found, 0))
+		return true;
+	reply("error move_pages: %s", strerror(errno));
+	return false;
+}
+
+/* Count the pages per node, and those that are nowhere. False: it has answered with an error. */
 static bool locate(const struct set *set, size_t first, size_t pages, size_t stride,
 		   size_t nodes[NODES_MAX], size_t *absent)
 {
@@ -315,10 +392,8 @@ static bool locate(const struct set *set, size_t first, size_t pages, size_t str
 
 		for (; count < WHERE_BATCH && at < first + pages; at += stride)
 			asked[count++] = set->start + at * PAGE;
-		if (syscall(SYS_move_pages, 0, count, asked, NULL, found, 0)) {
-			reply("error move_pages: %s", strerror(errno));
+		if (!find_nodes(asked, count, found))
 			return false;
-		}
 		for (size_t i = 0; i < count; i++) {
 			if (found[i] >= 0 && found[i] < NODES_MAX)
 				nodes[found[i]]++;
@@ -352,21 +427,87 @@ static void say_where(const struct set *set, size_t first, size_t pages, size_t 
 
 static void do_hits(struct set *set, const char *word)
 {
-	size_t nodes[NODES_MAX] = { 0 }, found[NODES_MAX], absent, gone = 0;
+	static void *asked[WHERE_BATCH];
+	static int found[WHERE_BATCH];
+	bool drawn = set->order == ZIPF || set->order == SCATTERED;
+	size_t nodes[NODES_MAX] = { 0 }, absent = 0;
 	unsigned long stride;
 
 	if (!number(word, &stride))
 		return;
-	for (size_t at = 0; at < set->hot_pages; at += stride ? stride : 1) {
-		size_t position = set->order == ZIPF ? next_position(set) : at;
+	for (size_t at = 0; at < set->hot_pages;) {
+		size_t count = 0;
 
-		if (!locate(set, hot_page(set, position), 1, 1, found, &absent))
+		for (; count < WHERE_BATCH && at < set->hot_pages; at += stride ? stride : 1) {
+			size_t position = drawn ? next_position(set) : at;
+
+			asked[count++] = set->start + hot_page(set, position) * PAGE;
+		}
+		if (!find_nodes(asked, count, found))
 			return;
-		gone += absent;
-		for (size_t node = 0; node < NODES_MAX; node++)
-			nodes[node] += found[node];
+		for (size_t i = 0; i < count; i++) {
+			if (found[i] >= 0 && found[i] < (int)NODES_MAX)
+				nodes[found[i]]++;
+			else
+				absent++;
+		}
 	}
-	say_nodes(nodes, gone);
+	say_nodes(nodes, absent);
+}
+
+static void do_served(const struct set *set)
+{
+	static void *asked[WHERE_BATCH];
+	static int found[WHERE_BATCH];
+	double shares[NODES_MAX] = { 0 }, absent = 0;
+	size_t nodes[NODES_MAX];
+
+	for (size_t at = 0; at < set->hot_pages;) {
+		size_t first = at, count = 0;
+
+		for (; count < WHERE_BATCH && at < set->hot_pages; at++)
+			asked[count++] = set->start + hot_page(set, at) * PAGE;
+		if (!find_nodes(asked, count, found))
+			return;
+		for (size_t i = 0; i < count; i++) {
+			if (found[i] >= 0 && found[i] < (int)NODES_MAX)
+				shares[found[i]] += set->weights[first + i];
+			else
+				absent += set->weights[first + i];
+		}
+	}
+	for (size_t node = 0; node < NODES_MAX; node++)
+		nodes[node] = (size_t)lround(shares[node] * MILLION);
+	say_nodes(nodes, (size_t)lround(absent * MILLION));
+}
+
+static int larger_first(const void *a, const void *b)
+{
+	float left = *(const float *)a, right = *(const float *)b;
+
+	return (left < right) - (left > right);
+}
+
+static void do_best(const struct set *set, const char *word)
+{
+	float *sorted = malloc(set->hot_pages * sizeof(*sorted));
+	unsigned long pages;
+	double sum = 0;
+
+	if (!number(word, &pages)) {
+		free(sorted);
+		return;
+	}
+	if (!sorted) {
+		reply("error no memory");
+		return;
+	}
+	memcpy(sorted, set->weights, set->hot_pages * sizeof(*sorted));
+	qsort(sorted, set->hot_pages, sizeof(*sorted), larger_first);
+	for (size_t at = 0; at < pages && at < set->hot_pages; at++)
+		sum += sorted[at];
+	free(sorted);
+	reply("ok %lu", lround(sum * MILLION));
 }
 
 static bool policy(int mode, unsigned long node)
@@ -410,7 +551,7 @@ static bool map(struct set *set, bool thp)
 	set->start = set->mapped;
 	if (thp)
 		set->start = (unsigned char *)(((uintptr_t)set->mapped + HUGE - 1) & ~(HUGE - 1));
-	/* Refused where the kernel has no huge pages, which then is as well. */
+	/* A kernel without huge pages refuses this, which does no harm. */
 	madvise(set->mapped, set->mapped_bytes, thp ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	return true;
 }
@@ -419,6 +560,7 @@ static void unmap(struct set *set)
 {
 	munmap(set->mapped, set->mapped_bytes);
 	free(set->ranks);
+	free(set->weights);
 	free(set->seen);
 	free(set->changes);
 	if (*set->path)
@@ -477,14 +619,30 @@ static void do_alloc(int nr_words, char **words)
 
 static bool hot_options(struct set *set, int nr_words, char **words)
 {
+	double skew = ZIPF_SKEW;
+	char *end = NULL;
+
 	set->order = IN_ORDER;
 	set->every = 1;
+	set->seed = 0;
 	set->drift_hz = set->drifted = 0;
 	for (int i = 0; i < nr_words; i++) {
 		if (!strcmp(words[i], "uniform")) {
 			set->order = UNIFORM;
 		} else if (!strcmp(words[i], "zipf")) {
 			set->order = ZIPF;
+		} else if (!strcmp(words[i], "scattered")) {
+			set->order = SCATTERED;
+		} else if (!strncmp(words[i], "scattered=", 10)) {
+			set->order = SCATTERED;
+			skew = strtod(words[i] + 10, &end);
+			if (end == words[i] + 10 || *end || skew < 0) {
+				reply("error not a skew: %s", words[i]);
+				return false;
+			}
+		} else if (!strncmp(words[i], "seed=", 5)) {
+			if (!number(words[i] + 5, &set->seed))
+				return false;
 		} else if (!strncmp(words[i], "every=", 6)) {
 			if (!number(words[i] + 6, &set->every))
 				return false;
@@ -500,16 +658,11 @@ static bool hot_options(struct set *set, int nr_words, char **words)
 		return false;
 	}
 	set->hot_pages /= set->every;
-	if (set->order == ZIPF) {
-		free(set->ranks);
-		set->ranks = malloc((ZIPF_STEPS + 1) * sizeof(*set->ranks));
-		if (!set->ranks) {
-			reply("error no memory");
-			return false;
-		}
-		rank_pages(set);
+	if (set->order == SCATTERED && (set->every > 1 || set->drift_hz > 0)) {
+		reply("error a scattered set has neither every= nor drift=");
+		return false;
 	}
-	return true;
+	return (set->order != ZIPF && set->order != SCATTERED) || rank_all(set, skew);
 }
 
 static void do_hot(int nr_words, char **words)
@@ -560,7 +713,7 @@ static void do_move(int nr_words, char **words)
 	reply("ok");
 }
 
-/* Move what is due of a set; a page that could not be moved has its turn in the next round. */
+/* Move the pages of a set that are due. A page that cannot be moved is tried in the next round. */
 static void carry(struct set *set, long elapsed_ns)
 {
 	struct transfer *transfer = &set->transfer;
@@ -571,7 +724,7 @@ static void carry(struct set *set, long elapsed_ns)
 	if (!transfer->rounds)
 		return;
 	transfer->due += (double)transfer->rate_bytes / PAGE * (double)elapsed_ns / 1e9;
-	/* What a slow machine did not manage is forgotten after a second. */
+	/* On a slow machine, pages that have been due for more than a second are dropped. */
 	if (transfer->due > (double)transfer->rate_bytes / PAGE)
 		transfer->due = (double)transfer->rate_bytes / PAGE;
 	while (count < MOVE_BATCH && (double)count < transfer->due &&
@@ -657,7 +810,7 @@ static void do_track(const char *word)
 	tracking = nr_sets > 0;
 	tracked_node = (int)node;
 	tracked_set = tracked_at = moved_to = moved_from = 0;
-	/* Where each page is to begin with. */
+	/* Find where each page is at the beginning. */
 	while (tracking && tracked_set < nr_sets)
 		track();
 	reply("ok");
@@ -748,6 +901,10 @@ static bool obey(char *line)
 			do_latency(set);
 		} else if (!strcmp(words[0], "hits") && nr_words > 2 && set->hot_pages) {
 			do_hits(set, words[2]);
+		} else if (!strcmp(words[0], "served") && set->order == SCATTERED) {
+			do_served(set);
+		} else if (!strcmp(words[0], "best") && nr_words > 2 && set->order == SCATTERED) {
+			do_best(set, words[2]);
 		} else if (!strcmp(words[0], "check")) {
 			do_check(set);
 		} else if (!strcmp(words[0], "free")) {
@@ -759,7 +916,7 @@ static bool obey(char *line)
 	return true;
 }
 
-/* Reads what stdin has and obeys each whole line of it; false ends the program. */
+/* Read from stdin and obey each whole line; false ends the program. */
 static bool listen(int timeout_ms)
 {
 	static char line[LINE_BYTES];
@@ -787,6 +944,20 @@ static bool listen(int timeout_ms)
 	return held < sizeof(line) - 1;
 }
 
+static void touch_one(struct set *set)
+{
+	size_t value;
+
+	if (set->order != SCATTERED) {
+		mark(set, hot_page(set, next_position(set)))->touches++;
+		return;
+	}
+	/* Read the value. It lies after the mark of its page. */
+	value = next_value(set);
+	(void)*(volatile uint64_t *)(set->start + hot_page(set, value / PAGE_VALUES) * PAGE +
+				     value % PAGE_VALUES * VALUE + sizeof(struct mark));
+}
+
 static void touch(struct set *set, size_t pages)
 {
 	set->touched += pages;
@@ -795,14 +966,14 @@ static void touch(struct set *set, size_t pages)
 		long began_ns = now_ns();
 
 		for (size_t i = 0; i < request; i++)
-			mark(set, hot_page(set, next_position(set)))->touches++;
+			touch_one(set);
 		if (request == REQUEST_PAGES)
 			record(set, now_ns() - began_ns);
 		pages -= request;
 	}
 }
 
-/* Touches the pages that are due, until `until_ns`; true if it could go on without waiting. */
+/* Touch the pages that are due, until `until_ns`. True if a set has rate 0: more is always due. */
 static bool turn(long elapsed_ns, long until_ns)
 {
 	bool more = true, eager = false;
@@ -815,7 +986,7 @@ static bool turn(long elapsed_ns, long until_ns)
 		eager |= set->rate_hz == 0;
 		set->drifted += set->drift_hz * (double)elapsed_ns / 1e9;
 		set->due += set->rate_hz * (double)set->hot_pages * (double)elapsed_ns / 1e9;
-		/* What a slow machine did not manage is forgotten after one pass. */
+		/* On a slow machine, touches that are late by more than a pass are dropped. */
 		if (set->due > (double)set->hot_pages)
 			set->due = (double)set->hot_pages;
 	}
@@ -843,7 +1014,7 @@ static void flush_translations(void)
 {
 	mprotect(flush_area, FLUSH_PAGES * PAGE, PROT_READ);
 	mprotect(flush_area, FLUSH_PAGES * PAGE, PROT_READ | PROT_WRITE);
-	/* Pages that are not there need no flush, and those of the next round have to be written. */
+	/* Write to the pages, because only pages that are present and writable need the next flush. */
 	for (size_t page = 0; page < FLUSH_PAGES; page++)
 		flush_area[page * PAGE]++;
 }

@@ -1,1 +1,1 @@
-"""What the user wants: the settings, as values, as a table and as files."""
+"""The configuration: the settings as values, as a table and as files."""

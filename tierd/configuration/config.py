@@ -1,6 +1,6 @@
-"""What a user may set, as one frozen value; an empty file is `Config()`.
+"""All settings as one frozen value; an empty file is `Config()`.
 
-`settings.py` says how each field is written, `configfile.py` reads files into it.
+`settings.py` says how a user writes each field, and `configfile.py` reads files into this value.
 """
 
 from dataclasses import dataclass
@@ -36,26 +36,26 @@ class CgroupMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CgroupClass:
-    """Subtrees of the cgroup tree that migration is limited to, or kept away from."""
+    """Subtrees of the cgroup tree whose memory may move (include), or may not (exclude)."""
 
     name: str
     mode: CgroupMode
     paths: tuple[str, ...]
 
 
-# The share of a node over which promotion and demotion are both at work, at most: inside of it hot
-# and cold pages trade places. The cover letter's targets, 99.7 % used and 0.5 % free, overlap so.
+# 20 basis points: the largest share of a node for which both promotion and demotion work, so that
+# hot and cold pages change places. The cover letter's targets are 99.7 % used and 0.5 % free.
 OVERLAP_BP = 20
 
 
 def used_bp_for(headroom_bp: int) -> int:
-    """How full promotion may fill a node, so that demotion still has something to do there."""
+    """Return how full promotion may make a node: a little more than demotion leaves it."""
     return 10000 - headroom_bp + max(1, min(OVERLAP_BP, headroom_bp // 2))
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting with its default: an empty file is this."""
+    """Every setting, with its default."""
 
     mode: Mode = Mode.manage
     tuner: Tuner = Tuner.auto
@@ -64,28 +64,28 @@ class Config:
     used_bp: int = 9970
     """Share of a fast node in use up to which promotion fills it (node_mem_used_bp)."""
     rate_max_bytes_per_s: int = 200 * 1000**2
-    """Most bytes per second that one scheme may move."""
+    """The most bytes per second that one scheme may move."""
     window_ms: int = 1000
-    """The quota window: how often a scheme applies."""
+    """The quota window: the time between two times that a scheme moves memory."""
     tick_ms: int = 1000
     hot_accesses_min_bp: int = 500
     """Promote what was accessed in at least this share of the samples of an aggregation."""
     hot_age_ms_min: int = 0
     cold_age_ms_min: int = 0
     tiers: tuple[tuple[int, ...], ...] | None = None
-    """Override: node ids, fastest tier first; None trusts the kernel's memory_tiering."""
+    """The override: node ids, fastest tier first; None uses the kernel's memory_tiering."""
     cgroups: tuple[CgroupClass, ...] = ()
     on_stop: OnStop = OnStop.restore
     on_conflict: OnConflict = OnConflict.refuse
     manage_demotion_enabled: bool = False
     """Switch /sys/kernel/mm/numa/demotion_enabled on while running, and back on stop."""
     manage_damon_stat: bool = True
-    """Stop damon_stat while running (it holds DAMON exclusively), and restart it on stop."""
+    """Stop damon_stat while running (it uses DAMON exclusively), and restart it on stop."""
     metrics_address: str | None = "127.0.0.1:19100"
-    """Where /metrics is served; None is nowhere."""
+    """The address that serves /metrics; None serves it nowhere."""
     metrics_textfile: str | None = None
     metrics_certificate: str | None = None
-    """A PEM file with certificate and key, for TLS; None serves /metrics in the clear."""
+    """A PEM file with certificate and key, for TLS; None serves /metrics without TLS."""
     auto_intervals: bool = True
     """Let the kernel tune its sampling between `sample_us` and `sample_us_max`, where it can."""
     access_bp: int = 400
@@ -94,4 +94,4 @@ class Config:
     sample_us_max: int = 10_000_000
     aggr_us: int = 100_000
     regions: tuple[int, int] | None = None
-    """Least and most regions per watched node; None goes by the size of the node."""
+    """The least and the most regions of a node; None chooses by the size of the node."""

@@ -1,14 +1,16 @@
-"""Configuration files into one Config: read, merged and checked, with every error at once.
+"""Reads, merges and checks the configuration files, and reports every error at once.
 
 Rules of this file:
-1. An empty file is the default policy, and so is no file, unless somebody named it.
-2. Files come in order and a later one wins per key; a list is replaced whole, and so is a cgroup
-   class. A value that a later file overrides is checked all the same.
-3. What is wrong is told with file, line and column, sorted, all of it. What takes the machine to
-   judge is told with the rest if its nodes are given, and by `check_against` later.
+1. An empty file is the default policy. So is a file that does not exist, unless the user named it.
+2. A later file replaces the value of each key that it sets; a list or a cgroup class is replaced as
+   a whole. A value that a later file replaces is checked too.
+3. Every error is reported, in order, with its file, line and column. Node ids are checked here if
+   the nodes of the machine are given, and else later, by `check_against`.
 """
 
 import difflib
+import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -17,30 +19,48 @@ from typing import Any
 
 from tierd.configuration import yamltext
 from tierd.configuration.config import CgroupClass, CgroupMode, Config, used_bp_for
-from tierd.configuration.kinds import Key
-from tierd.configuration.settings import BY_FIELD, BY_KEY, GROUP_KEYS, SETTINGS, Setting
-from tierd.configuration.yamltext import Mark, Node, Problem, Scalar, Table, Unread, shown
-from tierd.errors import ConfigError
+from tierd.configuration.settings import (
+    BY_FIELD,
+    BY_KEY,
+    GROUP_KEYS,
+    SETTINGS,
+    ReloadEffect,
+    Setting,
+)
+from tierd.configuration.valuetypes import Key
+from tierd.configuration.yamltext import (
+    FilePlace,
+    Problem,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlUnusable,
+    shown,
+)
+from tierd.errors import ConfigError, ExitCode
 from tierd.machine.override import node_error
-from tierd.units import BP_MAX
+from tierd.units import BP_MAX, format_size
 
 CONFIG = Path("/etc/tierd/tierd.yaml")
 DROP_INS = Path("/etc/tierd/tierd.d")
 ENDING = ".yaml"
 
-# What a scheme does between two looks goes unseen, and tierd has to see what it caused.
+# 10 windows per tick: tierd does not see what a scheme does between two ticks.
 WINDOWS_PER_TICK_MAX = 10
-# Fewer looks per count cannot tell hot from warm.
+# 5 samples per aggregation: fewer cannot tell hot from warm.
 SAMPLES_PER_AGGREGATION_MIN = 5
 
+# Bytes; a character has 4 at most.
+FILE_BYTES_MAX = 4 * yamltext.CHARACTERS_MAX
+
 Source = tuple[str, str]
-Marks = Mapping[Key, Mark]
-Nodes = tuple[tuple[int, ...], tuple[int, ...]]
-"""The ids of the nodes with memory, and of all nodes there are."""
+Places = Mapping[Key, FilePlace]
+NodeIds = tuple[tuple[int, ...], tuple[int, ...]]
+"""The ids of the nodes with memory, and the ids of all nodes."""
 
 
 class ConfigErrors(ConfigError):
-    """Everything that is wrong with the configuration, each with its place."""
+    """All errors of the configuration, each with its place."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(sorted(set(problems)))
@@ -50,35 +70,58 @@ class ConfigErrors(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A valid configuration, and where each of its values was written."""
+class LoadedConfig:
+    """A valid configuration, and the place of each value in the files."""
 
     config: Config
-    marks: Marks
+    places: Places
     """By key, such as ("metrics", "address"), ("tiers", 0, 1) for node 1 of tier 0, and
     ("cgroups", "database", "/database.slice")."""
     files: tuple[str, ...] = ()
-    """What was read, in order."""
+    """The files that were read, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A value that a file gives to a setting; `bad` if it could not be read."""
+    """The value of a setting in a file; `bad` if it could not be read."""
 
     value: Any
-    mark: Mark
+    place: FilePlace
     bad: bool = False
 
 
 _Values = dict[str, _Found]
 
 
-def load(
-    path: Path, drop_ins: Path | None, *, required: bool = False, nodes: Nodes | None = None
-) -> Parsed:
-    """Read a file and the drop-ins beside it; `required` for a file that somebody named.
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting that has different values in two configurations."""
 
-    With the nodes of a machine, what this machine cannot have is told with the rest.
+    name: str
+    before: str
+    after: str
+    effect: ReloadEffect
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.before} -> {self.after} ({self.effect})"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The output of `tierd check`, and its exit code."""
+
+    lines: tuple[str, ...]
+    exit_code: ExitCode
+    config: Config | None = None
+    """None if it has errors."""
+
+
+def load(
+    path: Path, drop_ins: Path | None, *, required: bool = False, nodes: NodeIds | None = None
+) -> LoadedConfig:
+    """Read a file and its drop-ins; a `required` file has to exist.
+
+    If `nodes` is given, node ids that this machine does not have are errors too.
     """
     sources: list[Source] = []
     problems: list[Problem] = []
@@ -89,20 +132,47 @@ def load(
     return _parse(sources, problems, nodes)
 
 
-def parse(sources: Sequence[Source]) -> Parsed:
-    """The configuration that these texts, each with its name, amount to."""
+def parse(sources: Sequence[Source]) -> LoadedConfig:
+    """Return the configuration from pairs of a file's name and its text."""
     return _parse(sources, [], None)
 
 
-def check_against(parsed: Parsed, nodes: Nodes) -> None:
-    """Refuse what a machine with these nodes cannot have."""
-    problems = tuple(_strangers(parsed.config, parsed.marks, nodes))
+def check_against(parsed: LoadedConfig, nodes: NodeIds) -> None:
+    """Raise ConfigErrors if a machine with these nodes cannot have this configuration."""
+    problems = tuple(_strangers(parsed.config, parsed.places, nodes))
     if problems:
         raise ConfigErrors(problems)
 
 
+def diff(before: Config, after: Config) -> tuple[SettingChange, ...]:
+    """Return the settings that changed, and when a reload makes each take effect."""
+    return tuple(
+        SettingChange(setting.name, old, new, setting.effect)
+        for setting in SETTINGS
+        if (old := setting.text(before)) != (new := setting.text(after))
+    )
+
+
+def check(
+    path: Path, drop_ins: Path | None, *, required: bool = True, nodes: NodeIds | None = None
+) -> CheckResult:
+    """Check the files as `run` does: list what differs from the default, or every error."""
+    try:
+        parsed = load(path, drop_ins, required=required, nodes=nodes)
+    except ConfigErrors as errors:
+        return CheckResult(errors.lines, errors.exit_code)
+    ok = f"ok: {', '.join(parsed.files)}" if parsed.files else f"ok: there is no {path}"
+    changes = diff(Config(), parsed.config)
+    if not changes:
+        return CheckResult((ok, "every setting has its default"), ExitCode.ok, parsed.config)
+    told = (f"  {change.name}: {change.after} (default {change.before})" for change in changes)
+    return CheckResult(
+        (ok, "these settings differ from the default:", *told), ExitCode.ok, parsed.config
+    )
+
+
 def _drop_ins(folder: Path | None, problems: list[Problem]) -> Iterator[Path]:
-    """The files that count, by name. A name that looks as if it should count is a problem."""
+    """Yield the drop-ins in the order of their names; a name that ends in .yml is a problem."""
     if folder is None:
         return
     try:
@@ -110,20 +180,43 @@ def _drop_ins(folder: Path | None, problems: list[Problem]) -> Iterator[Path]:
     except FileNotFoundError:
         return
     except OSError as error:
-        problems.append(Problem(Mark(str(folder)), f"cannot be listed: {error.strerror}"))
+        problems.append(Problem(FilePlace(str(folder)), f"cannot be listed: {error.strerror}"))
         return
     for name in names:
         if name.endswith(ENDING):
             yield folder / name
         elif name.endswith(".yml"):
-            wrong = f"is not read: only names that end in {ENDING} are"
-            problems.append(Problem(Mark(str(folder / name)), wrong))
+            wrong = f"is not read: rename it so that it ends in {ENDING}"
+            problems.append(Problem(FilePlace(str(folder / name)), wrong))
+
+
+class _NoConfig(Exception):
+    """The file is not a regular file, or is too large, so it is not read as a configuration."""
+
+
+def _content(path: Path) -> bytes:
+    """Read a regular file up to a limit: a FIFO would block, and a device would never end."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise _NoConfig("cannot be read: expected a regular file")
+        content = b""
+        while part := os.read(fd, FILE_BYTES_MAX + 1 - len(content)):
+            content += part
+    finally:
+        os.close(fd)
+    if len(content) > FILE_BYTES_MAX:
+        raise _NoConfig(f"is too large: expected at most {format_size(FILE_BYTES_MAX)}")
+    return content
 
 
 def _text(path: Path, required: bool, problems: list[Problem]) -> str | None:
-    file = Mark(str(path))
+    file = FilePlace(str(path))
     try:
-        content = path.read_bytes()
+        content = _content(path)
+    except _NoConfig as error:
+        problems.append(Problem(file, str(error)))
+        return None
     except FileNotFoundError:
         if required:
             problems.append(Problem(file, "does not exist"))
@@ -138,59 +231,65 @@ def _text(path: Path, required: bool, problems: list[Problem]) -> str | None:
         line = before.count("\n") + 1
         column = len(before) - (before.rfind("\n") + 1) + 1
         byte = content[error.start]
-        place = Mark(str(path), line, column)
+        place = FilePlace(str(path), line, column)
         problems.append(Problem(place, f"byte 0x{byte:02x} is not UTF-8: save the file as UTF-8"))
         return None
 
 
-def _parse(sources: Sequence[Source], problems: list[Problem], nodes: Nodes | None) -> Parsed:
+def _parse(
+    sources: Sequence[Source], problems: list[Problem], nodes: NodeIds | None
+) -> LoadedConfig:
     values: _Values = {}
-    marks: dict[Key, Mark] = {}
+    places: dict[Key, FilePlace] = {}
     for file, text in sources:
         root, wrong = yamltext.read(file, text)
         problems += wrong
         for setting, node in _leaves(root, problems):
-            _take(setting, node, values, marks, problems)
+            _take(setting, node, values, places, problems)
     config = _config(values)
-    problems += _conflicts(config, values, marks)
+    problems += _conflicts(config, values, places)
     if nodes is not None:
-        problems += _strangers(config, marks, nodes)
+        problems += _strangers(config, places, nodes)
     if problems:
         raise ConfigErrors(problems)
-    return Parsed(config, MappingProxyType(marks), tuple(file for file, _ in sources))
+    return LoadedConfig(config, MappingProxyType(places), tuple(file for file, _ in sources))
 
 
-def _leaves(root: Node | None, problems: list[Problem]) -> Iterator[tuple[Setting, Node]]:
-    """Every setting that a file names, with its value."""
+def _leaves(root: YamlNode | None, problems: list[Problem]) -> Iterator[tuple[Setting, YamlNode]]:
+    """Yield every setting that a file sets, with its value."""
     for name, node in _entries(root, (), problems):
         if name.text in GROUP_KEYS:
             for inner, value in _entries(node, (name.text,), problems):
                 setting = BY_KEY.get((name.text, inner.text))
                 if setting is None:
-                    problems.append(Problem(inner.mark, _unknown(name.text, inner.text)))
+                    problems.append(Problem(inner.place, _unknown(name.text, inner.text)))
                 else:
                     yield setting, value
         elif (setting := BY_KEY.get((name.text,))) is not None:
             yield setting, node
         else:
-            problems.append(Problem(name.mark, _unknown("", name.text)))
+            problems.append(Problem(name.place, _unknown("", name.text)))
 
 
 def _entries(
-    node: Node | None, group: tuple[str, ...], problems: list[Problem]
-) -> tuple[tuple[Scalar, Node], ...]:
-    """The entries of the file or of a group; one without any entry is fine."""
-    if node is None or isinstance(node, Unread) or (isinstance(node, Scalar) and node.is_null):
+    node: YamlNode | None, group: tuple[str, ...], problems: list[Problem]
+) -> tuple[tuple[YamlScalar, YamlNode], ...]:
+    """Return the entries of a file or of a group; it may be empty."""
+    if (
+        node is None
+        or isinstance(node, YamlUnusable)
+        or (isinstance(node, YamlScalar) and node.is_null)
+    ):
         return ()
-    if isinstance(node, Table):
+    if isinstance(node, YamlMapping):
         return node.entries
     if group:
         inside = next(setting for setting in SETTINGS if setting.key[0] == group[0])
         example = f"{group[0]}: {{{inside.key[1]}: {inside.example}}}"
     else:
         example = "headroom: 1%"
-    what = shown(node.text) if isinstance(node, Scalar) else "a list"
-    problems.append(Problem(node.mark, f"expected settings such as `{example}`, found {what}"))
+    what = shown(node.text) if isinstance(node, YamlScalar) else "a list"
+    problems.append(Problem(node.place, f"expected settings such as `{example}`, found {what}"))
     return ()
 
 
@@ -200,7 +299,7 @@ def _unknown(group: str, key: str) -> str:
 
 
 def _did_you_mean(group: str, key: str) -> str:
-    """A name that is close, here or in another group."""
+    """Return a suggestion: a similar key of this group, else a similar key of another group."""
     here = [s.key[-1] for s in SETTINGS if s.key[:-1] == ((group,) if group else ())]
     here += [] if group else GROUP_KEYS
     word = key.lower().replace("-", "_")[:100]
@@ -214,32 +313,32 @@ def _did_you_mean(group: str, key: str) -> str:
         return ""
     key_path = names[close[0]].split(".")
     if len(key_path) == 1:
-        return f", did you mean {key_path[0]}, which stands in no group?"
+        return f", did you mean {key_path[0]}, which is not in a group?"
     return f", did you mean {key_path[1]} in the group {key_path[0]}?"
 
 
 def _take(
     setting: Setting,
-    node: Node,
+    node: YamlNode,
     values: _Values,
-    marks: dict[Key, Mark],
+    places: dict[Key, FilePlace],
     problems: list[Problem],
 ) -> None:
-    """Read one value over what earlier files said."""
-    reading = setting.kind.read(node)
-    problems += (Problem(p.mark, f"{setting.name}: {p.message}") for p in reading.problems)
+    """Read the value of one setting; it replaces the value from earlier files."""
+    given = setting.value_type.read(node)
+    problems += (Problem(p.place, f"{setting.name}: {p.message}") for p in given.problems)
     before = values.get(setting.field)
-    value = reading.value
-    bad = bool(reading.problems) or isinstance(node, Unread)
+    value = given.value
+    bad = bool(given.problems) or isinstance(node, YamlUnusable)
     if before is not None and not before.bad and not bad:
-        value = setting.kind.merge(before.value, value)
-    values[setting.field] = _Found(value, node.mark, bad)
-    marks[setting.key] = node.mark
-    marks.update(((*setting.key, *place), mark) for place, mark in reading.places)
+        value = setting.value_type.merge(before.value, value)
+    values[setting.field] = _Found(value, node.place, bad)
+    places[setting.key] = node.place
+    places.update(((*setting.key, *part), place) for part, place in given.places)
 
 
 def _config(values: _Values) -> Config:
-    """The settings that could be read; the rest are defaults, for further checks."""
+    """Return the settings that could be read, with defaults for the rest, for further checks."""
     good: dict[str, Any] = {field: found.value for field, found in values.items() if not found.bad}
     config = replace(Config(), **{f: v for f, v in good.items() if f != "used_bp"})
     fill = good.get("used_bp")
@@ -248,7 +347,7 @@ def _config(values: _Values) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Settings that only together are wrong; the message tells their values already."""
+    """A rule for several settings, and the message if their values contradict each other."""
 
     fields: tuple[str, ...]
     broken: Callable[[Config], bool]
@@ -259,69 +358,69 @@ _RULES = (
     _Rule(
         ("used_bp", "headroom_bp"),
         lambda c: c.used_bp + c.headroom_bp <= BP_MAX,
-        "{0} and {1} exclude each other: together they must exceed 100%, or hot memory stops coming"
-        " before cold memory starts to leave",
+        "{0} and {1} must together be more than 100%: else promotion stops before demotion "
+        "starts, and hot memory stays on the slow node",
     ),
     _Rule(
         ("aggr_us", "sample_us"),
         lambda c: c.aggr_us < SAMPLES_PER_AGGREGATION_MIN * c.sample_us,
-        "{0} and {1}: an aggregation takes at least "
-        f"{SAMPLES_PER_AGGREGATION_MIN} samples to tell hot from warm",
+        "{0} and {1}: the aggregation must be at least "
+        f"{SAMPLES_PER_AGGREGATION_MIN} times the sample, to tell hot from warm memory",
     ),
     _Rule(
         ("sample_us_max", "sample_us"),
         lambda c: c.auto_intervals and c.sample_us_max < c.sample_us,
-        "{0} and {1}: the longest time between looks cannot be less than the shortest",
+        "{0} and {1}: the longest time between samples must not be less than the shortest",
     ),
     _Rule(
         ("window_ms", "aggr_us"),
         lambda c: c.window_ms * 1000 < c.aggr_us,
-        "{0} and {1}: a window cannot be shorter than an aggregation, or there is no new count to "
-        "act on",
+        "{0} and {1}: the window must not be shorter than the aggregation, or there is no "
+        "new count to act on",
     ),
     _Rule(
         ("tick_ms", "window_ms"),
         lambda c: c.tick_ms > WINDOWS_PER_TICK_MAX * c.window_ms,
-        "{0} and {1}: a tick is at most "
-        f"{WINDOWS_PER_TICK_MAX} windows, or too much moves unseen",
+        "{0} and {1}: the tick must be at most "
+        f"{WINDOWS_PER_TICK_MAX} windows: tierd does not see what moves between ticks",
     ),
 )
 
 
-def _conflicts(config: Config, values: _Values, marks: Marks) -> Iterator[Problem]:
-    """Values that exclude each other. The place is the first of them that somebody wrote."""
+def _conflicts(config: Config, values: _Values, places: Places) -> Iterator[Problem]:
+    """Yield a problem for each broken rule, at the place of the rule's first setting in a file."""
     for rule in _RULES:
         if any(values[field].bad for field in rule.fields if field in values):
             continue
         if rule.broken(config):
             settings = [BY_FIELD[field] for field in rule.fields]
-            mark = next(values[field].mark for field in rule.fields if field in values)
-            told = (f"{s.name} {s.kind.write(getattr(config, s.field))}" for s in settings)
-            yield Problem(mark, rule.message.format(*told))
-    yield from _class_conflicts(config.cgroups, marks)
+            place = next(values[field].place for field in rule.fields if field in values)
+            told = (f"{s.name} {s.value_type.write(getattr(config, s.field))}" for s in settings)
+            yield Problem(place, rule.message.format(*told))
+    yield from _class_conflicts(config.cgroups, places)
 
 
-def _strangers(config: Config, marks: Marks, nodes: Nodes) -> Iterator[Problem]:
-    """Nodes of the override that the machine does not have."""
+def _strangers(config: Config, places: Places, nodes: NodeIds) -> Iterator[Problem]:
+    """Yield the nodes of `tiers` that the machine does not have."""
     for rank, tier in enumerate(config.tiers or ()):
         for node in tier:
             error = node_error(node, *nodes)
             if error:
-                yield Problem(marks["tiers", rank, node], f"tiers: {error}")
+                yield Problem(places["tiers", rank, node], f"tiers: {error}")
 
 
-def _class_conflicts(classes: tuple[CgroupClass, ...], marks: Marks) -> Iterator[Problem]:
-    """Paths that stand twice, and includes that an exclude makes void."""
+def _class_conflicts(classes: tuple[CgroupClass, ...], places: Places) -> Iterator[Problem]:
+    """Yield paths that are given twice, and includes below an exclude."""
     excluded = {path: c.name for c in classes if c.mode is CgroupMode.exclude for path in c.paths}
     first: dict[str, str] = {}
     for found in classes:
         for path in found.paths:
-            mark = marks["cgroups", found.name, path]
+            place = places["cgroups", found.name, path]
             if path in first:
                 where = "" if first[path] == found.name else f", first in {first[path]}"
-                yield Problem(mark, f"cgroups: {found.name}: {path} stands there twice{where}")
+                yield Problem(place, f"cgroups: {found.name}: {path} is given twice{where}")
             first.setdefault(path, found.name)
             above = next((p for p in map(str, PurePosixPath(path).parents) if p in excluded), None)
             if found.mode is CgroupMode.include and above is not None:
-                told = f"{path} lies in {above}, which {excluded[above]} excludes"
-                yield Problem(mark, f"cgroups: {found.name}: {told}: nothing of it would move")
+                told = f"{path} is below {above}, which class {excluded[above]} excludes"
+                yield Problem(place, f"cgroups: {found.name}: {told}: its memory would never move")

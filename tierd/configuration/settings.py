@@ -1,15 +1,15 @@
-"""Every setting there is, in one table that parser, default file and documentation come from.
+"""The table of all settings: the parser, the default file and the documentation use it.
 
-A setting is a line here and a field of `Config`; its default is the field's. Units stand in values
-and not in keys, a word beats a number, and what most people never touch is in a group.
+Each setting has an entry here and a field in `Config`, which gives its default. A unit is part of
+the value and not of the key. A setting that most people never change is in a group.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tierd.configuration import kinds
+from tierd.configuration import valuetypes
 from tierd.configuration.config import Config, Mode, OnConflict, OnStop, Tuner, used_bp_for
-from tierd.configuration.kinds import Kind
+from tierd.configuration.valuetypes import ValueType
 
 MB = 1000**2
 TB = 1000**4
@@ -19,11 +19,11 @@ HOUR_MS = 60 * MINUTE_MS
 HOUR_US = 60 * MINUTE_US
 
 
-class Effect(StrEnum):
-    """What a reload makes of a new value."""
+class ReloadEffect(StrEnum):
+    """When a new value takes effect after a reload."""
 
     live = "at once"
-    plan = "at once, by a new plan"
+    plan = "at once, with a new plan"
     start = "at the next start of tierd"
 
 
@@ -33,128 +33,136 @@ class Setting:
 
     key: tuple[str, ...]
     field: str
-    kind: Kind
-    effect: Effect
+    value_type: ValueType
+    effect: ReloadEffect
     example: str
     doc: str
-    """The first sentence, which has to do alone in a list; more may follow, for the full text."""
+    """The first sentence is also used alone, in lists."""
 
     @property
     def name(self) -> str:
         return ".".join(self.key)
 
     def value(self, config: Config) -> object:
-        """The value as the user would have to write it; None where a word says it."""
+        """Return the value as the user writes it; None stands for a word, such as auto."""
         value = getattr(config, self.field)
         if self.field == "used_bp" and value == used_bp_for(config.headroom_bp):
             return None
         return value
 
     def text(self, config: Config) -> str:
-        """The value in YAML, on one line."""
-        return self.kind.write(self.value(config))
+        """Return the value in YAML, on one line."""
+        return self.value_type.write(self.value(config))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Settings that stand together under one key."""
+    """Settings under one common key."""
 
     key: str
     doc: str
 
 
 GROUPS = (
-    Group("neighbours", "Others on this machine that share DAMON, or place memory."),
+    Group("neighbours", "Other parties on this machine that use DAMON or move memory."),
     Group(
         "metrics",
-        "Where numbers for Prometheus go; docs/metrics.md lists them.",
+        "Where the metrics for Prometheus go; docs/metrics.md lists them.",
     ),
-    Group("promotion", "Hot memory, on its way to a faster node."),
-    Group("demotion", "Cold memory, on its way to a slower node."),
-    Group("monitoring", "How DAMON watches memory. More often sees more, and costs more CPU."),
-    Group("loop", "How often things happen."),
+    Group("promotion", "Which hot memory moves to a faster node."),
+    Group("demotion", "Which cold memory moves to a slower node."),
+    Group(
+        "monitoring",
+        "How DAMON watches memory. More frequent samples see more, and cost more CPU time.",
+    ),
+    Group("loop", "How often tierd and its schemes act."),
 )
 
 _BASIC = (
     Setting(
         ("mode",),
         "mode",
-        kinds.words(Mode),
-        Effect.plan,
+        valuetypes.words(Mode),
+        ReloadEffect.plan,
         "observe",
         "Whether memory moves: manage moves it, observe only reports what would move.",
     ),
     Setting(
         ("tuner",),
         "tuner",
-        kinds.words(Tuner),
-        Effect.plan,
+        valuetypes.words(Tuner),
+        ReloadEffect.plan,
         "kernel",
-        "Who decides how much to move: auto takes the best that this kernel can run. demand is "
-        "tierd's own: it moves what is hot below and cold above, and no more. kernel uses the "
-        "kernel's own goals for nodes (6.16 and later), emulated follows the same law with what "
-        "tierd measures, on any kernel. That law, consist, stands almost still on a full fast "
-        "node; from 7.2 on kernel uses another, temporal, which moves at once.",
+        "Who decides how much memory moves: auto takes the best tuner for this kernel. demand is "
+        "tierd's own tuner: it moves what is hot on slow nodes and cold on fast ones, and no "
+        "more. kernel uses the kernel's own goals for nodes (6.16 and later). emulated follows "
+        "the same rule as kernel, but in tierd, on any kernel. This rule is called consist, and "
+        "moves almost nothing once a fast node is full; from 7.2 on kernel uses the rule "
+        "temporal, which moves at once.",
     ),
     Setting(
         ("headroom",),
         "headroom_bp",
-        kinds.percent(1, 5000, "a fast node without room can take no hot memory"),
-        Effect.plan,
+        valuetypes.percent(1, 5000, "a full fast node cannot take hot memory"),
+        ReloadEffect.plan,
         "2%",
-        "The share of a fast node that is kept free for new allocations. Where the kernel itself "
-        "keeps more free, that counts instead.",
+        "The share of a fast node that is kept free for new allocations. If the kernel itself "
+        "keeps more free, tierd uses the kernel's figure.",
     ),
     Setting(
         ("rate_limit",),
         "rate_max_bytes_per_s",
-        kinds.rate(
+        valuetypes.rate(
             MB,
             TB,
-            "the kernel takes 0 for no limit at all, so `mode: observe` is the way to move nothing",
+            "0 means no limit to the kernel; to move nothing, use `mode: observe`",
         ),
-        Effect.plan,
+        ReloadEffect.plan,
         "1GB/s",
-        "The most that may move per second, each way, from each node. Moving costs CPU, and memory "
-        "bandwidth that others want too.",
+        "The most memory that may move per second, in each direction, from each node. Moving "
+        "costs CPU time and memory bandwidth.",
     ),
     Setting(
         ("tiers",),
         "tiers",
-        kinds.or_word(kinds.tiers(), "auto"),
-        Effect.plan,
+        valuetypes.or_word(valuetypes.tiers(), "auto"),
+        ReloadEffect.plan,
         "[[0], [2, 3]]",
-        "The nodes of each tier, fastest first; auto trusts the kernel. For machines whose "
-        "firmware does not tell which memory is slow; `tierd tiers` shows what is known. A node "
-        "that is left out is left alone.",
+        "The nodes of each tier, fastest tier first; auto uses the tiers of the kernel. Set it if "
+        "firmware does not say which memory is slow; `tierd tiers` shows what is known. tierd "
+        "does not manage a node that is not listed.",
     ),
     Setting(
         ("cgroups",),
         "cgroups",
-        kinds.cgroups(),
-        Effect.plan,
+        valuetypes.cgroups(),
+        ReloadEffect.plan,
         "{database: {include: [/database.slice]}, backup: {exclude: [/backup.slice]}}",
-        "Parts of the cgroup tree that tierd limits itself to (include) or leaves alone (exclude). "
-        "Each class has a name of your choice and paths from the root of the tree; a path stands "
-        "for its whole subtree. Without a class the whole machine is managed.",
+        "The parts of the cgroup tree that tierd manages (include) or does not manage (exclude). "
+        "Each class has a name of your choice, and paths that begin at the root of the tree. A "
+        "path includes its whole subtree. Without a class tierd manages the whole machine. At "
+        "most 256 cgroups can be included or excluded. If there are more, tierd takes those with "
+        "the most memory; status and plan say so. Before Linux 6.14 only one cgroup can be "
+        "included.",
     ),
     Setting(
         ("on_stop",),
         "on_stop",
-        kinds.words(OnStop),
-        Effect.live,
+        valuetypes.words(OnStop),
+        ReloadEffect.live,
         "keep",
-        "What a stop leaves behind: restore puts everything back as it was found, keep leaves the "
-        "schemes running as they are. `tierd restore` puts things back at any time.",
+        "What happens when tierd stops: restore puts everything back as it was before, keep "
+        "leaves the schemes running. `tierd restore` puts everything back at any time.",
     ),
     Setting(
         ("on_conflict",),
         "on_conflict",
-        kinds.words(OnConflict),
-        Effect.live,
+        valuetypes.words(OnConflict),
+        ReloadEffect.live,
         "take_over",
-        "What to do if somebody else's kdamonds exist: refuse to start (exit 75), or take_over, "
-        "which deletes them for good. The kernel has one list of kdamonds for all.",
+        "What to do if there are kdamonds that tierd did not make: refuse to start (exit 75), or "
+        "take_over, which deletes them for good. The kernel has one list of kdamonds for "
+        "everybody.",
     ),
 )
 
@@ -162,150 +170,154 @@ _GROUPED = (
     Setting(
         ("neighbours", "damon_stat"),
         "manage_damon_stat",
-        kinds.choice({"stop": True, "leave": False}),
-        Effect.start,
+        valuetypes.choice({"stop": True, "leave": False}),
+        ReloadEffect.start,
         "leave",
-        "The kernel's damon_stat only keeps statistics, but holds DAMON for itself: stop it while "
-        "tierd runs, or leave it, and not start where it runs.",
+        "What to do with the kernel's module damon_stat, which only makes statistics: stop it "
+        "while tierd runs, or leave it on. While it is on, tierd cannot start.",
     ),
     Setting(
         ("neighbours", "demotion_enabled"),
         "manage_demotion_enabled",
-        kinds.choice({"on": True, "leave": False}),
-        Effect.start,
+        valuetypes.choice({"on": True, "leave": False}),
+        ReloadEffect.start,
         "on",
-        "Demotion by the kernel's own reclaim, which helps when memory fills up faster than tierd "
-        "moves it: switch it on while tierd runs, or leave it as it is.",
+        "Demotion by the kernel when a node runs short, which helps if memory fills up faster "
+        "than tierd can demote: switch it on while tierd runs, or leave it as it is.",
     ),
     Setting(
         ("metrics", "address"),
         "metrics_address",
-        kinds.or_word(kinds.address(), "off"),
-        Effect.start,
+        valuetypes.or_word(valuetypes.address(), "off"),
+        ReloadEffect.start,
         "0.0.0.0:19100",
-        "Where /metrics is served, or off. Anybody who reaches it may read it, so beyond this "
-        "machine it wants a certificate, or a proxy.",
+        "The address that serves /metrics, or off. Everybody who can reach it can read it. If "
+        "other machines can reach it, use a certificate or a proxy.",
     ),
     Setting(
         ("metrics", "textfile"),
         "metrics_textfile",
-        kinds.or_word(
-            kinds.file_path(".prom", "node_exporter reads no other"),
+        valuetypes.or_word(
+            valuetypes.file_path(".prom", "node_exporter reads no other files"),
             "off",
         ),
-        Effect.start,
+        ReloadEffect.start,
         "/var/lib/prometheus/node-exporter/tierd.prom",
-        "A file for node_exporter's textfile collector, or off. Its folder must exist.",
+        "A file for the textfile collector of node_exporter, or off. Its folder must exist.",
     ),
     Setting(
         ("metrics", "certificate"),
         "metrics_certificate",
-        kinds.or_word(kinds.file_path(), "off"),
-        Effect.start,
+        valuetypes.or_word(valuetypes.file_path(), "off"),
+        ReloadEffect.start,
         "/etc/tierd/metrics.pem",
-        "A PEM file to serve /metrics by TLS, or off: the private key, and the certificate with "
-        "its chain. A renewed file counts at once.",
+        "A PEM file, to serve /metrics with TLS, or off. It holds the private key and the "
+        "certificate with its chain. tierd uses a renewed file at once.",
     ),
     Setting(
         ("promotion", "min_accesses"),
         "hot_accesses_min_bp",
-        kinds.percent(100, 10000, "what is hardly ever accessed is not hot"),
-        Effect.plan,
+        valuetypes.percent(100, 10000, "memory that is almost never accessed is not hot"),
+        ReloadEffect.plan,
         "10%",
-        "Memory is hot if at least this share of DAMON's looks at it found an access.",
+        "Memory is hot if at least this share of DAMON's samples found an access.",
     ),
     Setting(
         ("promotion", "min_age"),
         "hot_age_ms_min",
-        kinds.duration_ms(0, HOUR_MS),
-        Effect.plan,
+        valuetypes.duration_ms(0, HOUR_MS),
+        ReloadEffect.plan,
         "2s",
-        "How long memory must have been hot before it moves. Any age other than 0s keeps the "
-        "kernel from tuning its sampling, which would stretch the age.",
+        "How long memory must be hot before it moves. With any value other than 0s the kernel "
+        "does not tune its sampling, because that would make the age longer.",
     ),
     Setting(
         ("promotion", "fill"),
         "used_bp",
-        kinds.or_word(kinds.percent(5000, 10000), "auto"),
-        Effect.plan,
+        valuetypes.or_word(valuetypes.percent(5000, 10000), "auto"),
+        ReloadEffect.plan,
         "99.8%",
-        "How full promotion may make a fast node. Together with headroom it must exceed 100%: in "
-        "the overlap hot and cold memory trade places. auto overlaps by up to 0.2%.",
+        "How full promotion may make a fast node. Together with headroom it must be more than "
+        "100%: in this overlap hot and cold memory change places. auto makes an overlap of up to "
+        "0.2%.",
     ),
     Setting(
         ("demotion", "min_age"),
         "cold_age_ms_min",
-        kinds.duration_ms(0, HOUR_MS),
-        Effect.plan,
+        valuetypes.duration_ms(0, HOUR_MS),
+        ReloadEffect.plan,
         "30s",
-        "How long memory must have been without any access before it moves. Any age other than 0s "
-        "keeps the kernel from tuning its sampling, which would stretch the age.",
+        "How long memory must be without any access before it moves. With any value other than 0s "
+        "the kernel does not tune its sampling, because that would make the age longer.",
     ),
     Setting(
         ("monitoring", "auto_intervals"),
         "auto_intervals",
-        kinds.switch(),
-        Effect.plan,
+        valuetypes.switch(),
+        ReloadEffect.plan,
         "off",
-        "Whether the kernel looks more often or less by what it sees (6.15 and later): on or off. "
-        "With off it looks every `sample`.",
+        "Whether the kernel changes its sampling interval by what it sees (6.15 and later): on or "
+        "off. With off the interval is always `sample`.",
     ),
     Setting(
         ("monitoring", "accesses_seen"),
         "access_bp",
-        kinds.percent(1, 10000),
-        Effect.plan,
+        valuetypes.percent(1, 10000),
+        ReloadEffect.plan,
         "8%",
-        "With auto_intervals: the share of looks that should find an access.",
+        "With auto_intervals: the share of samples that should find an access.",
     ),
     Setting(
         ("monitoring", "sample"),
         "sample_us",
-        kinds.duration_us(100, MINUTE_US),
-        Effect.plan,
+        valuetypes.duration_us(100, MINUTE_US),
+        ReloadEffect.plan,
         "10ms",
-        "How often DAMON looks whether memory was accessed; with auto_intervals, at most.",
+        "The time between two samples, in which DAMON looks for an access; with auto_intervals, "
+        "the shortest time.",
     ),
     Setting(
         ("monitoring", "sample_max"),
         "sample_us_max",
-        kinds.duration_us(100, HOUR_US),
-        Effect.plan,
+        valuetypes.duration_us(100, HOUR_US),
+        ReloadEffect.plan,
         "1s",
-        "With auto_intervals: the longest that DAMON may go without a look.",
+        "With auto_intervals: the longest time between two samples.",
     ),
     Setting(
         ("monitoring", "aggregation"),
         "aggr_us",
-        kinds.duration_us(1000, HOUR_US),
-        Effect.plan,
+        valuetypes.duration_us(1000, HOUR_US),
+        ReloadEffect.plan,
         "200ms",
-        "How long accesses are counted before the count is judged.",
+        "How long DAMON counts accesses before it acts on the count.",
     ),
     Setting(
         ("monitoring", "regions"),
         "regions",
-        kinds.or_word(kinds.span(3, 100_000), "auto"),
-        Effect.plan,
+        valuetypes.or_word(valuetypes.span(3, 100_000), "auto"),
+        ReloadEffect.plan,
         "100-10000",
-        "The fewest and the most regions that a node is watched in; auto goes by its size. More "
-        "regions are finer, and each costs CPU.",
+        "The smallest and the largest number of regions in which DAMON watches a node; auto "
+        "chooses by the size of the node. More regions show more detail, and cost more CPU time.",
     ),
     Setting(
         ("loop", "window"),
         "window_ms",
-        kinds.duration_ms(100, MINUTE_MS),
-        Effect.plan,
+        valuetypes.duration_ms(100, MINUTE_MS),
+        ReloadEffect.plan,
         "500ms",
-        "How often memory moves: the rate limit is handed out in windows of this length.",
+        "The time between two moves of memory. The rate limit is divided into windows of this "
+        "length.",
     ),
     Setting(
         ("loop", "tick"),
         "tick_ms",
-        kinds.duration_ms(100, MINUTE_MS),
-        Effect.plan,
+        valuetypes.duration_ms(100, MINUTE_MS),
+        ReloadEffect.plan,
         "5s",
-        "How often tierd looks at the machine, and corrects what it runs there.",
+        "The time between two looks of tierd at the machine. At each look tierd corrects how much "
+        "moves.",
     ),
 )
 
@@ -316,7 +328,7 @@ GROUP_KEYS = tuple(group.key for group in GROUPS)
 
 
 def in_group(group: str | None) -> tuple[Setting, ...]:
-    """The settings of a group, or those that stand alone."""
+    """Return the settings of a group; None returns the settings that are in no group."""
     if group is None:
         return _BASIC
     return tuple(setting for setting in _GROUPED if setting.key[0] == group)

@@ -1,9 +1,8 @@
-"""YAML text as a small tree in which every piece knows where it stands.
+"""Parses YAML text into a small tree in which every part has its place in the file.
 
-Values are read from the text that the user wrote, so that none of YAML's own readings (`on`, `010`,
-`12:30:45`, `1e3`) gets between. The tree is built from the parser's events, which bounds size and
-depth, and leaves out what could surprise: aliases, tags and second documents are problems with a
-place, and so is a key that stands twice.
+Values stay text as the user wrote it: YAML would turn `on`, `010`, `12:30:45` and `1e3` into other
+values. The tree is built from the parser's events, which limits its size and depth. Aliases, tags,
+second documents and keys that are given twice are problems, each with its place.
 """
 
 from collections.abc import Callable
@@ -12,16 +11,20 @@ from typing import Protocol
 
 import yaml
 
-# A configuration has a few kilobytes; reading a file of this size takes about a second.
+# 64 Ki characters: a configuration has a few thousand. Parsing this many takes about a second.
 CHARACTERS_MAX = 64 * 1024
-# Three levels are in use; the bound keeps a hostile file from exhausting the stack.
+# 8 levels: settings use three, and a hostile file could exhaust the stack.
 DEPTH_MAX = 8
-# The longest value anybody needs is a path.
+# 4096 characters: the longest value is a path (PATH_MAX).
 SCALAR_CHARACTERS_MAX = 4096
+
+# For "\UFFFFFFFF", and for a number of 5000 digits in a directive, the library raises another error
+# than YAMLError.
+BEYOND = "is not YAML: an escape is larger than \\U0010FFFF, or a number is too long"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Mark:
+class FilePlace:
     """A place in a file; lines and columns count from 1."""
 
     file: str
@@ -34,65 +37,65 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """Something wrong, and where."""
+    """An error, and its place in the file."""
 
-    mark: Mark
+    place: FilePlace
     message: str
 
     def __str__(self) -> str:
-        return f"{self.mark}: {self.message}"
+        return f"{self.place}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
-    """A single value as it was written; `plain` is without quotes."""
+class YamlScalar:
+    """A single value as the user wrote it; `plain` if it has no quotes."""
 
-    mark: Mark
+    place: FilePlace
     text: str
     plain: bool = True
 
     @property
     def is_null(self) -> bool:
-        """Nothing was written, or the word for it."""
+        """True if there is no value, or a word that means none."""
         return self.plain and self.text in ("", "~", "null", "Null", "NULL")
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class YamlList:
     """A list."""
 
-    mark: Mark
-    nodes: tuple["Node", ...]
+    place: FilePlace
+    nodes: tuple["YamlNode", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A mapping; each key stands once."""
+class YamlMapping:
+    """A mapping; no key is given twice."""
 
-    mark: Mark
-    entries: tuple[tuple[Scalar, "Node"], ...]
+    place: FilePlace
+    entries: tuple[tuple[YamlScalar, "YamlNode"], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """A place whose problem has been reported already."""
+class YamlUnusable:
+    """A part that has a problem, which is already reported."""
 
-    mark: Mark
+    place: FilePlace
 
 
-Node = Scalar | Items | Table | Unread
+YamlNode = YamlScalar | YamlList | YamlMapping | YamlUnusable
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """The text in quotes, on one line, printable anywhere, and not too long."""
+    """Return the text in quotes, in ASCII, on one line, and cut at `limit` characters."""
     return ascii(text) if len(text) <= limit else ascii(text[:limit]) + "..."
 
 
-def read(file: str, text: str) -> tuple[Node | None, tuple[Problem, ...]]:
-    """The tree of a text, None if there is nothing in it; and everything wrong with its YAML."""
+def read(file: str, text: str) -> tuple[YamlNode | None, tuple[Problem, ...]]:
+    """Return the tree of a text (None if it is empty) and every problem with its YAML."""
     if len(text) > CHARACTERS_MAX:
         largest = f"{CHARACTERS_MAX // 1024} KiB"
-        return None, (Problem(Mark(file), f"is larger than {largest}, which no settings are"),)
+        return None, (Problem(FilePlace(file), f"is too large: expected at most {largest}"),)
     reader = _Reader(file)
     try:
         for event in yaml.parse(text):
@@ -106,41 +109,41 @@ def read(file: str, text: str) -> tuple[Node | None, tuple[Problem, ...]]:
         )
         return None, tuple(reader.problems)
     except yaml.MarkedYAMLError as error:
-        reader.problem(reader.mark(error.problem_mark or error.context_mark), _syntax(error))
+        reader.problem(reader.place(error.problem_mark or error.context_mark), _syntax(error))
         return None, tuple(reader.problems)
-    except (ValueError, OverflowError) as error:
-        # An escape beyond Unicode, as in "\UFFFFFFFF", or a number of 5000 digits in a directive.
-        reader.problem(reader.last, f"is not YAML: {error}")
+    except (ValueError, OverflowError):
+        # The message of Python differs between its versions.
+        reader.problem(reader.last, BEYOND)
         return None, tuple(reader.problems)
     return reader.root, tuple(reader.problems)
 
 
 class _At(Protocol):
-    """The parser's mark, from whichever of its two implementations; it counts from 0."""
+    """A place as the YAML parser gives it, in C or in Python; lines and columns count from 0."""
 
     line: int
     column: int
 
 
 class _Stop(Exception):
-    """There is no sense in reading on."""
+    """Raised to stop reading: the rest of the text cannot be read."""
 
 
 @dataclass(slots=True)
 class _Frame:
     """A list or a mapping that is still open."""
 
-    mark: Mark
+    place: FilePlace
     is_table: bool
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[YamlNode] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
-    """Where each key stands."""
+    """The line of each key."""
 
-    def close(self) -> Node:
+    def close(self) -> YamlNode:
         if not self.is_table:
-            return Items(self.mark, tuple(self.nodes))
+            return YamlList(self.place, tuple(self.nodes))
         pairs = zip(self.nodes[::2], self.nodes[1::2], strict=True)
-        return Table(self.mark, tuple((k, v) for k, v in pairs if isinstance(k, Scalar)))
+        return YamlMapping(self.place, tuple((k, v) for k, v in pairs if isinstance(k, YamlScalar)))
 
     @property
     def awaits_key(self) -> bool:
@@ -148,16 +151,16 @@ class _Frame:
 
 
 class _Reader:
-    """Takes the parser's events one by one; state is the open lists and mappings."""
+    """Builds the tree from the parser's events; keeps the lists and mappings that are open."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.root: Node | None = None
+        self.root: YamlNode | None = None
         self.problems: list[Problem] = []
-        self.last = Mark(file)
+        self.last = FilePlace(file)
         self._open: list[_Frame] = []
         self._documents = 0
-        self._take: dict[type[yaml.Event], Callable[[yaml.Event, Mark], None]] = {
+        self._take: dict[type[yaml.Event], Callable[[yaml.Event, FilePlace], None]] = {
             yaml.DocumentStartEvent: self._document,
             yaml.ScalarEvent: self._scalar,
             yaml.AliasEvent: self._alias,
@@ -167,81 +170,83 @@ class _Reader:
             yaml.SequenceEndEvent: self._end,
         }
 
-    def mark(self, mark: _At | None) -> Mark:
-        return self.last if mark is None else Mark(self.file, mark.line + 1, mark.column + 1)
+    def place(self, place: _At | None) -> FilePlace:
+        return (
+            self.last if place is None else FilePlace(self.file, place.line + 1, place.column + 1)
+        )
 
-    def problem(self, mark: Mark, message: str) -> None:
-        self.problems.append(Problem(mark, message))
+    def problem(self, place: FilePlace, message: str) -> None:
+        self.problems.append(Problem(place, message))
 
     def take(self, event: yaml.Event) -> None:
-        self.last = self.mark(event.start_mark)
+        self.last = self.place(event.start_mark)
         if (taker := self._take.get(type(event))) is not None:
             taker(event, self.last)
 
-    def _document(self, _: yaml.Event, mark: Mark) -> None:
+    def _document(self, _: yaml.Event, place: FilePlace) -> None:
         self._documents += 1
         if self._documents > 1:
-            self.problem(mark, "a second document begins here: settings are one document")
+            self.problem(place, "a second document begins here: the settings must be one document")
             raise _Stop
 
-    def _scalar(self, event: yaml.Event, mark: Mark) -> None:
+    def _scalar(self, event: yaml.Event, place: FilePlace) -> None:
         assert isinstance(event, yaml.ScalarEvent)
         if event.tag is not None:
-            self._tagged(event.tag, mark)
+            self._tagged(event.tag, place)
         if len(event.value) > SCALAR_CHARACTERS_MAX:
-            self.problem(mark, f"a value is longer than {SCALAR_CHARACTERS_MAX} characters")
-            self._add(Unread(mark))
+            self.problem(place, f"a value is longer than {SCALAR_CHARACTERS_MAX} characters")
+            self._add(YamlUnusable(place))
             return
-        self._add(Scalar(mark, event.value, plain=event.style is None))
+        self._add(YamlScalar(place, event.value, plain=event.style is None))
 
-    def _alias(self, event: yaml.Event, mark: Mark) -> None:
+    def _alias(self, event: yaml.Event, place: FilePlace) -> None:
         assert isinstance(event, yaml.AliasEvent)
         name = shown(f"*{event.anchor}")
-        self.problem(mark, f"aliases such as {name} are not known here: write the value out")
-        self._add(Unread(mark))
+        self.problem(place, f"aliases such as {name} are not allowed: write the value itself")
+        self._add(YamlUnusable(place))
 
-    def _start(self, event: yaml.Event, mark: Mark) -> None:
+    def _start(self, event: yaml.Event, place: FilePlace) -> None:
         assert isinstance(event, yaml.CollectionStartEvent)
         if event.tag is not None:
-            self._tagged(event.tag, mark)
+            self._tagged(event.tag, place)
         if len(self._open) == DEPTH_MAX:
-            self.problem(mark, f"is nested deeper than {DEPTH_MAX} levels, which no setting is")
+            self.problem(place, f"is nested too deeply: expected at most {DEPTH_MAX} levels")
             raise _Stop
-        self._open.append(_Frame(mark, isinstance(event, yaml.MappingStartEvent)))
+        self._open.append(_Frame(place, isinstance(event, yaml.MappingStartEvent)))
 
-    def _end(self, _: yaml.Event, __: Mark) -> None:
+    def _end(self, _: yaml.Event, __: FilePlace) -> None:
         self._add(self._open.pop().close())
 
-    def _tagged(self, tag: str, mark: Mark) -> None:
-        # A lone `!` says that a value is text, as all values here are.
+    def _tagged(self, tag: str, place: FilePlace) -> None:
+        # The tag `!` says that a value is text, and all values here are.
         if tag != "!":
-            self.problem(mark, f"tags such as {shown(tag)} are not known here")
+            self.problem(place, f"tags such as {shown(tag)} are not allowed: remove the tag")
 
-    def _add(self, node: Node) -> None:
+    def _add(self, node: YamlNode) -> None:
         if not self._open:
             self.root = node
             return
         frame = self._open[-1]
         frame.nodes.append(self._key(frame, node) if frame.awaits_key else node)
 
-    def _key(self, frame: _Frame, node: Node) -> Node:
-        """The key itself, or Unread where its value is to be skipped with it."""
-        if isinstance(node, Unread):
+    def _key(self, frame: _Frame, node: YamlNode) -> YamlNode:
+        """Return the key, or YamlUnusable to skip the key with its value."""
+        if isinstance(node, YamlUnusable):
             return node
-        if not isinstance(node, Scalar):
-            self.problem(node.mark, "a key is a word, not a list or a mapping")
-            return Unread(node.mark)
+        if not isinstance(node, YamlScalar):
+            self.problem(node.place, "a key must be a word, not a list or a mapping")
+            return YamlUnusable(node.place)
         first = frame.lines.get(node.text)
         if first is not None:
-            self.problem(node.mark, f"{shown(node.text)} stands here twice, first in line {first}")
-            return Unread(node.mark)
-        frame.lines[node.text] = node.mark.line
+            self.problem(node.place, f"{shown(node.text)} is given twice, first in line {first}")
+            return YamlUnusable(node.place)
+        frame.lines[node.text] = node.place.line
         return node
 
 
-def _place(file: str, text: str, position: int) -> Mark:
+def _place(file: str, text: str, position: int) -> FilePlace:
     before = text[:position]
-    return Mark(file, before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
+    return FilePlace(file, before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:

@@ -1,1 +1,1 @@
-"""The verbs: what a person types, and what comes with tierd."""
+"""The commands that a person types, and the files that ship with tierd."""

@@ -1,4 +1,4 @@
-"""What can be asked on the command line: every verb, its options, and examples."""
+"""The command line: every command with its options, its help and its examples."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -10,36 +10,39 @@ from tierd.console import shipped
 from tierd.units import parse_duration_ms
 from tierd.views import terminal
 
+# The root directory of this machine, unless --root names another.
+ROOT = Path("/")
+
 EXIT_CODES = """\
 exit codes: 0 ok, 1 failed, 2 usage, 3 daemon not running, 4 state unknown, 5 degraded or drift,
 69 not supported here, 75 busy: another DAMON user, 77 not permitted, 78 config
 """
 
-ABOUT = "Keeps hot memory on fast nodes and cold memory on slow ones, with DAMON."
+ABOUT = "Keep hot memory on fast nodes and cold memory on slow nodes, with DAMON."
 
 EXAMPLES = """\
 examples:
-  tierd doctor                 is everything as tierd needs it? changes nothing
-  tierd tiers                  the nodes, and how each got its tier
-  tierd plan                   what would be done here, in words
-  tierd observe --for 2m       look, move nothing, say what would move
-  tierd run                    the daemon, in the foreground
-  tierd status                 what it does now, and why
-  tierd why node1              why its pages move, or do not
-  tierd history --since 2h     how it went; --svg FILE for a picture
-  tierd restore --print        what undoing everything would write
+  tierd doctor                 check this machine; changes nothing
+  tierd tiers                  show the nodes and their tiers
+  tierd plan                   show what tierd would do here, in words
+  tierd observe --for 2m       watch, move nothing, say what would move
+  tierd run                    run the daemon in the foreground
+  tierd status                 show what the daemon does now, and why
+  tierd why node1              say why pages of node1 move or do not move
+  tierd history --since 2h     show charts; --svg FILE makes a picture
+  tierd restore --print        show how to undo everything
 """
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. argparse makes one of these for every argument."""
+    """Help as wide as the terminal."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=terminal.columns() - 2)
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser of all verbs, or of one: to make all takes longer than `status` does."""
+    """Return the parser of all commands, or only of one: to make all takes longer than `status`."""
     top = argparse.ArgumentParser(
         prog="tierd",
         description=f"{ABOUT}\n\n{EXAMPLES}",
@@ -56,7 +59,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """What was asked for; wrong words end the program with a usage."""
+    """Return the parsed arguments. If they are wrong, print the usage and exit."""
     first = argv[0] if argv else None
     return parser(first if first in VERBS else None).parse_args(argv)
 
@@ -75,88 +78,157 @@ def _added(
     )
     made.add_argument(
         "--root",
-        type=Path,
-        default=Path("/"),
+        type=_path,
+        default=ROOT,
         metavar="DIR",
         help="read sys/ and proc/ below DIR (default: /)",
     )
-    made.add_argument("--run-dir", type=Path, metavar="DIR", help="default: /run/tierd")
-    made.add_argument("--state-dir", type=Path, metavar="DIR", help="default: /var/lib/tierd")
     made.add_argument(
-        "--no-color", action="store_true", help="as in a pipe, or where NO_COLOR is set"
+        "--run-dir",
+        type=_path,
+        metavar="DIR",
+        help="the daemon's socket and state (default: $TIERD_RUN_DIR, or /run/tierd)",
+    )
+    made.add_argument(
+        "--state-dir",
+        type=_path,
+        metavar="DIR",
+        help="totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is "
+        "named, or /var/lib/tierd)",
+    )
+    made.add_argument(
+        "--no-color", action="store_true", help="no colour, as in a pipe or with NO_COLOR set"
     )
     return made
 
 
 def _none(_verb: argparse.ArgumentParser) -> None:
-    """No options of its own."""
+    """Add nothing: the command has no options of its own."""
 
 
 def _observe(observe: argparse.ArgumentParser) -> None:
     _config_options(observe)
     _simulate(observe)
-    _for(observe, "how long to look (default: 2m)", 120_000)
+    _for(observe, "how long to watch (default: 2m)", 120_000)
 
 
 def _plan(plan: argparse.ArgumentParser) -> None:
     _config_options(plan)
+    _simulate(plan)
     how = plan.add_mutually_exclusive_group()
-    how.add_argument("--writes", action="store_true", help="every write, in order")
+    how.add_argument(
+        "--writes", action="store_true", help="print every write to the kernel, in order"
+    )
     _json(how)
-    how.add_argument("--diff", action="store_true", help="where the kernel differs; 5 if it does")
-    how.add_argument("--format", choices=["damo"], help="as JSON that `damo start` takes")
+    how.add_argument(
+        "--diff",
+        action="store_true",
+        help="print where the kernel differs from the plan; exit 5 if it does",
+    )
+    how.add_argument("--format", choices=["damo"], help="print JSON for `damo start`")
     plan.add_argument(
-        "--observe", action="store_true", help="the plan of `run --observe`: it moves nothing"
+        "--observe", action="store_true", help="the plan of `run --observe`, which moves nothing"
     )
 
 
 def _tiers(tiers: argparse.ArgumentParser) -> None:
     _json(tiers)
     _config_options(tiers)
+    _simulate(tiers)
 
 
 def _check(check: argparse.ArgumentParser) -> None:
-    check.add_argument("file", nargs="?", type=Path, help="default: /etc/tierd/tierd.yaml")
+    check.add_argument(
+        "file", nargs="?", type=_path, help="default: /etc/tierd/tierd.yaml and tierd.d"
+    )
+    check.add_argument(
+        "--machine",
+        type=_path,
+        metavar="FILE",
+        help="check for another machine: FILE is its report (`doctor --bundle`), or its "
+        "`tiers --json`",
+    )
 
 
 def _doctor(doctor: argparse.ArgumentParser) -> None:
     _json(doctor)
     doctor.add_argument(
-        "--bundle", type=Path, metavar="FILE", help="write a report for a bug tracker (.tar.gz)"
+        "--bundle", type=_path, metavar="FILE", help="write a report for a bug tracker (.tar.gz)"
     )
     _config_options(doctor)
+    _simulate(doctor)
 
 
 def _events(events: argparse.ArgumentParser) -> None:
-    events.add_argument("--follow", action="store_true", help="go on as more happens")
-    _json(events, "one JSON object; a line each to follow")
-    _since(events, "all of the last 10min, 2h, ... (default: the last 10)", None)
+    events.add_argument(
+        "--follow", action="store_true", help="go on, and print new events as they happen"
+    )
+    _json(events, "one JSON object; with --follow, one per line")
+    _since(events, "all events of the last 10min, 2h, ... (default: the last 10 events)", None)
 
 
 def _history(history: argparse.ArgumentParser) -> None:
     how = history.add_mutually_exclusive_group()
     _json(how, "one JSON object with every reading")
-    how.add_argument("--svg", type=Path, metavar="FILE", help="as a picture, to paste")
-    _since(history, "how far back; a day is kept (default: 1h)", 3_600_000)
+    how.add_argument(
+        "--svg",
+        type=_path,
+        metavar="FILE",
+        help="write an SVG picture to FILE; - is standard output",
+    )
+    _since(history, "how far back, at most a day (default: 1h)", 3_600_000)
 
 
 def _why(why: argparse.ArgumentParser) -> None:
-    why.add_argument("node", metavar="NODE", help="0, or node0")
+    why.add_argument("node", metavar="NODE", help="for example 0 or node0")
 
 
 def _restore(restore: argparse.ArgumentParser) -> None:
-    restore.add_argument("--print", action="store_true", help="show the writes, make none")
+    restore.add_argument("--print", action="store_true", help="print the writes, and make none")
     restore.add_argument(
         "--after-service",
         action="store_true",
-        help="for the unit: nothing after a proper end; after a kill only let quotas rest",
+        help="for the systemd unit: do nothing after a clean exit; after a kill, park the quotas",
     )
 
 
 def _print(printed: argparse.ArgumentParser) -> None:
+    kinds = [f"{kind} NAME" for kind in shipped.KINDS]
+    single = [name for name in shipped.FILES if name.partition("-")[0] not in shipped.KINDS]
     printed.add_argument(
-        "what", choices=sorted(shipped.FILES), metavar="WHAT", help=", ".join(sorted(shipped.FILES))
+        "what",
+        choices=sorted({*shipped.FILES, *shipped.KINDS}),
+        metavar="WHAT",
+        help=", ".join(sorted([*single, *kinds])),
     )
+    names = "; ".join(f"{kind}: {', '.join(of)}" for kind, of in shipped.KINDS.items())
+    printed.add_argument(
+        "name",
+        nargs="?",
+        action=_Named,
+        choices=sorted({name for names in shipped.KINDS.values() for name in names}),
+        metavar="NAME",
+        help=f"which one. {names}",
+    )
+
+
+class _Named(argparse.Action):
+    """Joins the second word to the first: `completion zsh` is stored as `completion-zsh`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        _option: str | None = None,
+    ) -> None:
+        if values is None:
+            return
+        kind = namespace.what
+        if values not in shipped.KINDS.get(kind, ()):
+            there = ", ".join(shipped.KINDS.get(kind, ())) or "none"
+            parser.error(f"there is no {kind} {values}; there are: {there}")
+        namespace.what = f"{kind}-{values}"
 
 
 def _status(status: argparse.ArgumentParser) -> None:
@@ -172,10 +244,10 @@ def _run(run: argparse.ArgumentParser) -> None:
     where = run.add_mutually_exclusive_group()
     _simulate(where)
     where.add_argument(
-        "--demo", action="store_true", help="on this machine if it can be, else simulated"
+        "--demo", action="store_true", help="on this machine if tierd can run here, else simulated"
     )
-    run.add_argument("--observe", action="store_true", help="move nothing, only look")
-    _for(run, "stop after so long (30s, 2m)", None)
+    run.add_argument("--observe", action="store_true", help="watch, and move nothing")
+    _for(run, "stop after this time (30s, 2m)", None)
 
 
 def _simulate(verb: "argparse._ActionsContainer") -> None:
@@ -184,7 +256,7 @@ def _simulate(verb: "argparse._ActionsContainer") -> None:
         nargs="?",
         const="two-tier",
         metavar="MACHINE",
-        help="on a simulated machine (default: two-tier); nothing real is touched",
+        help="use a simulated machine (default: two-tier); this machine is not touched",
     )
 
 
@@ -201,7 +273,7 @@ def _for(verb: argparse.ArgumentParser, about: str, default: int | None) -> None
 
 def _config_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
-        "--config", type=Path, metavar="FILE", help="default: /etc/tierd/tierd.yaml and tierd.d"
+        "--config", type=_path, metavar="FILE", help="default: /etc/tierd/tierd.yaml and tierd.d"
     )
 
 
@@ -216,6 +288,13 @@ def _since(verb: argparse.ArgumentParser, about: str, default: int | None) -> No
     )
 
 
+def _path(text: str) -> Path:
+    """Return the path; refuse an empty text, which would mean the current directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path, found nothing")
+    return Path(text)
+
+
 def _duration_ms(text: str) -> int:
     try:
         return parse_duration_ms(text)
@@ -224,7 +303,7 @@ def _duration_ms(text: str) -> int:
 
 
 class Verb(NamedTuple):
-    """A verb: what it is for, what adds its options, and how it is used."""
+    """A command: what it does, the function that adds its options, and examples."""
 
     about: str
     fill: Callable[[argparse.ArgumentParser], None]
@@ -233,111 +312,122 @@ class Verb(NamedTuple):
 
 VERBS = {
     "run": Verb(
-        "the daemon, in the foreground",
+        "run the daemon in the foreground",
         _run,
         (
-            ("sudo tierd run", "until Ctrl-C, which puts everything back"),
-            ("tierd run --simulate", "on a simulated machine: nothing real is touched"),
+            ("sudo tierd run", "until Ctrl-C, which restores everything"),
+            ("tierd run --simulate", "on a simulated machine; this one is not touched"),
         ),
     ),
     "observe": Verb(
-        "look for a while, move nothing, say what would move",
+        "watch for a while, move nothing, and say what would move",
         _observe,
         (
-            ("sudo tierd observe --for 2m", "while your programs work"),
+            ("sudo tierd observe --for 2m", "while your programs run"),
             ("tierd observe --simulate", "on a simulated machine"),
         ),
     ),
     "plan": Verb(
-        "what would be done, in words; changes nothing",
+        "show what tierd would do, in words; changes nothing",
         _plan,
         (
             ("tierd plan", "in words, with the reasons"),
             ("tierd plan --writes", "every write to the kernel, in order"),
-            ("tierd plan --diff", "does the kernel still have it? silent, or 5"),
+            ("tierd plan --diff", "where the kernel differs; exits with 5 if it does"),
         ),
     ),
     "tiers": Verb(
-        "the topology, and how each node got its tier",
+        "show the memory nodes, and how each got its tier",
         _tiers,
-        (("tierd tiers", "nodes by speed, and where pages go"),),
+        (("tierd tiers", "nodes by speed, and where their pages can move"),),
     ),
     "check": Verb(
-        "validate a configuration: file:line:col for every error",
+        "check a configuration: file:line:col for every error",
         _check,
         (
-            ("tierd check", "what the daemon would read"),
-            ("tierd check new.yaml", "before it is copied there"),
+            ("tierd check", "the files that the daemon would read"),
+            ("tierd check new.yaml", "a file before it is installed"),
+            (
+                "tierd check --machine node7.json new.yaml",
+                "for another machine, by its `tierd tiers --json`",
+            ),
         ),
     ),
     "doctor": Verb(
-        "is everything as tierd needs it? with evidence and fix",
+        "check if this machine is as tierd needs it; says how to fix it",
         _doctor,
         (
-            ("sudo tierd doctor", "works without root too, and sees less"),
-            ("sudo tierd doctor --bundle report.tar.gz", "for a bug tracker"),
+            ("sudo tierd doctor", "works without root too, but then sees less"),
+            ("sudo tierd doctor --bundle report.tar.gz", "write a report for a bug tracker"),
         ),
     ),
     "status": Verb(
-        "what the daemon does now, and why",
+        "show what the daemon does now, and why",
         _status,
         (
-            ("tierd status", "the verdict first"),
+            ("tierd status", "the first line says how it goes"),
             ("tierd status --json | jq -r .state", "for programs"),
         ),
     ),
     "events": Verb(
-        "what happened, and why; the daemon need not run",
+        "show what happened, and why; works without the daemon",
         _events,
         (
             ("tierd events", "the last ten"),
-            ("tierd events --since 2h", "all of the last two hours"),
-            ("tierd events --follow --json", "as they come, a line each"),
+            ("tierd events --since 2h", "those of the last two hours"),
+            ("tierd events --follow --json", "as they happen, one per line"),
         ),
     ),
     "history": Verb(
-        "how it went: rates, room, hot and cold, as charts",
+        "show charts: rates, free memory, hot and cold memory",
         _history,
         (
             ("tierd history --since 24h", "in the terminal"),
-            ("tierd history --svg tierd.svg", "the last hour, to paste"),
+            ("tierd history --svg tierd.svg", "the last hour, as a picture"),
         ),
     ),
     "top": Verb(
-        "a live view of `status`; q ends it",
+        "show `status` live; q quits",
         _none,
-        (("tierd top", "the keys are on the screen"),),
+        (("tierd top", "the last line shows the keys"),),
     ),
     "why": Verb(
-        "why a node's pages move, or do not: from reading to decision",
+        "say why the pages of a node move or do not move",
         _why,
         (("tierd why node1", "or `tierd why 1`"),),
     ),
     "reload": Verb(
-        "have the daemon read its configuration again",
+        "let the daemon read its configuration again",
         _none,
-        (("sudo tierd reload", "says what changed; a bad file changes nothing"),),
+        (("sudo tierd reload", "says what changed; a file with errors changes nothing"),),
     ),
     "pause": Verb(
-        "have the daemon stop all movement",
+        "let the daemon stop all movement of pages",
         _none,
         (("sudo tierd pause", "until `tierd resume`"),),
     ),
-    "resume": Verb("have the daemon move again", _none, (("sudo tierd resume", "after a pause"),)),
+    "resume": Verb(
+        "let the daemon move pages again", _none, (("sudo tierd resume", "after a pause"),)
+    ),
     "restore": Verb(
-        "undo everything, with or without the daemon",
+        "undo everything that a daemon has left in the kernel",
         _restore,
         (
-            ("tierd restore --print", "the writes, as commands; makes none"),
+            ("tierd restore --print", "print the writes as shell commands; changes nothing"),
             ("sudo tierd restore", "after a crash"),
         ),
     ),
     "print": Verb(
-        "a file that comes with tierd",
+        "print a file that comes with tierd",
         _print,
         (
-            ("tierd print config", "every key, with what it does"),
-            ("tierd print unit | sudo tee /etc/systemd/system/tierd.service", "for pip users"),
+            ("tierd print config", "a configuration with every key explained"),
+            ("tierd print preset", "the list of presets; `print preset gentle` prints one"),
+            ("tierd print completion zsh", "or bash, or fish"),
+            (
+                "tierd print unit | sudo tee /etc/systemd/system/tierd.service",
+                "if installed with pip",
+            ),
         ),
     ),
 }

@@ -1,38 +1,47 @@
-"""What each verb does: arguments in, the one module that knows called, words out.
+"""The functions of the commands. Each takes the arguments, calls other modules and prints.
 
-Modules that only some verbs need are imported by these: `status` should not load YAML, nor a
-daemon.
+A command imports the modules that it needs by itself: `status` should not load YAML or the daemon.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tierd.console.arguments import ROOT
+from tierd.console.directories import options as place_options
+from tierd.console.directories import repeated, repeated_machine, run_dir
 from tierd.errors import Conflict, ExitCode, TierdError
-from tierd.record.rundir import SOCKET, STATE, RunDir
+from tierd.record.rundir import KERNEL_SOCKET, SOCKET, STATE
 from tierd.serving import client
 from tierd.views import terminal
+from tierd.views.visible import Say
 
 if TYPE_CHECKING:
     from tierd.configuration.config import Config
     from tierd.loop.service import Stage
-    from tierd.sysfs import PatientSysfs
+    from tierd.sysfs import PatientSysfs, Sysfs
 
-Say = Callable[[str], None]
+
+# The simulated machine of `run --demo`, if tierd cannot run on this machine.
+DEMO_MACHINE = "two-tier"
 
 
 def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """The daemon, in the foreground."""
+    """Run the daemon in the foreground."""
     from tierd.configuration import configfile
     from tierd.loop import service
 
     lack = service.can_run_here(arguments.root) if arguments.demo else None
-    simulated = arguments.simulate or ("two-tier" if lack else None)
-    folder = run_dir(arguments, simulated=simulated is not None, starts=True)
+    # `--simulate ''` names a machine that does not exist; it does not mean this machine.
+    simulated = DEMO_MACHINE if lack and arguments.simulate is None else arguments.simulate
+    stage = service.real_stage(arguments.root) if simulated is None else _simulated_stage(simulated)
+    folder = run_dir(arguments, simulated=simulated is not None)
+    # Commands in later messages name the same directories.
+    arguments.run_dir, arguments.state_dir = folder
     options = service.Options(
         root=arguments.root,
         folder=folder,
@@ -44,43 +53,41 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
         live=simulated is not None or sys.stdout.isatty(),
     )
     if simulated is None:
-        stage = service.real_stage(arguments.root)
         if options.live:
-            does = "It moves nothing" if options.observe else "It moves pages"
-            say(f"tierd on this machine. {does}. Ctrl-C stops it and puts everything back.")
+            does = "It moves no pages" if options.observe else "It moves pages"
+            say(f"tierd on this machine. {does}. Ctrl-C stops it and restores everything.")
     else:
-        stage = _simulated_stage(simulated)
         if lack:
-            say(f"Not on this machine: {lack}.")
-        say(f"tierd on the SIMULATED machine {stage.name}: nothing real is touched.")
+            say(f"tierd cannot run on this machine: {lack}.")
+        say(f"tierd on the SIMULATED machine {stage.name}: this machine is not touched.")
     if options.live:
-        name = _name()
-        say(
-            "Look further in a second terminal: "
-            f"{name} status --run-dir {folder.run}; {name} history --state-dir {folder.state}"
-        )
+        name, where = _name(), place_options(folder)
+        say(f"To see more, in a second terminal: {name} status{where}; {name} history{where}")
     return service.run(options, stage, say)
 
 
 def _name() -> str:
-    """How to call tierd from another terminal in the same folder: it may be in no PATH."""
+    """Return the command by which another terminal can call tierd, which may not be in PATH."""
+    import shlex
     import shutil
 
     if shutil.which("tierd"):
         return "tierd"
     if Path(sys.argv[0]).name == "tierd":
-        return sys.argv[0]
-    return f"{sys.executable} -m tierd"
+        return shlex.quote(sys.argv[0])
+    return f"{shlex.quote(sys.executable)} -m tierd"
 
 
 def plan(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """What would be done here, or where the kernel differs from it."""
+    """Print what tierd would do here, or where the kernel differs from it."""
     from tierd.planning import plan_here
     from tierd.views import planned
 
-    sysfs = _machine(arguments)
-    intent = plan_here(sysfs, _config(arguments), observe_only=arguments.observe)
+    looked = _looked(arguments)
+    sysfs = _patient(looked.sysfs)
+    intent = plan_here(sysfs, _config(arguments, sysfs), observe_only=arguments.observe)
     if arguments.writes:
+        _say_where(looked, say, "# ")
         say("\n".join(f"{write.path} = {write.value}" for write in intent.writes))
     elif arguments.json:
         _say_json(say, planned.as_document(intent))
@@ -89,93 +96,120 @@ def plan(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
         _say_json(say, damo_format.document(intent))
     elif arguments.diff:
-        from tierd.kdamonds import apply
+        from tierd.kdamonds import inspection
 
-        drift = apply.drift(sysfs, intent)
+        _say_where(looked, say, "# ")
+        drift = inspection.drift(sysfs, intent)
         for one in drift:
             found = "nothing" if one.found is None else repr(one.found)
-            say(f"/{one.path}: wanted {one.wanted!r}, found {found}")
+            say(f"/{one.path}: expected {str(one.wanted)!r}, found {found}")
         return ExitCode.degraded if drift else ExitCode.ok
     else:
-        say(planned.as_text(intent, terminal.columns()))
+        _say_where(looked, say)
+        text = planned.as_text(intent, terminal.columns(), lambda one: _hinted(arguments, one))
+        say(text)
     return ExitCode.ok
 
 
+def _say_where(looked: "_Looked", say: Say, mark: str = "") -> None:
+    """If the output is about a simulated machine, print a line that says so."""
+    if looked.simulated is not None:
+        say(f"{mark}on the SIMULATED machine {looked.simulated}, not on this one:")
+
+
 def tiers(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """The topology, and how each node got its tier."""
+    """Print the topology, and how each node got its tier."""
     from tierd.machine import discovery
     from tierd.views import render
 
-    topology = discovery.survey(_machine(arguments), _config(arguments).tiers)
+    looked = _looked(arguments)
+    sysfs = _patient(looked.sysfs)
+    topology = discovery.survey(sysfs, _config(arguments, sysfs).tiers)
     if arguments.json:
         _say_json(say, render.tiers_document(topology))
     else:
+        _say_where(looked, say)
         say(render.tiers_text(topology).rstrip())
     return ExitCode.ok if len(topology.tiers) > 1 else ExitCode.unsupported
 
 
 def check(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Validate a configuration."""
-    from tierd.configuration import configfile, configtext
+    from tierd.configuration import configfile
+    from tierd.console import other_machine
     from tierd.machine import discovery
+    from tierd.planning import matches_here
+    from tierd.plans.scope import describe_match
 
     path = arguments.file or configfile.CONFIG
     drop_ins = configfile.DROP_INS if arguments.file is None else None
-    nodes = discovery.nodes(_machine(arguments))
-    checked = configtext.check(path, drop_ins, required=arguments.file is not None, nodes=nodes)
+    here = _machine(arguments)
+    elsewhere = arguments.machine is not None
+    nodes = other_machine.nodes(arguments.machine) if elsewhere else discovery.nodes(here)
+    checked = configfile.check(path, drop_ins, required=arguments.file is not None, nodes=nodes)
     say("\n".join(checked.lines))
+    if checked.config is not None and not elsewhere:
+        for match in matches_here(here, checked.config):
+            say(f"{'' if match.cgroups else 'warning: '}{describe_match(match)}")
     return checked.exit_code
 
 
 def doctor(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """Every precondition, with evidence and fix; only reads."""
+    """Check every precondition, and say how to fix those that fail; changes nothing."""
     from tierd.clock import SystemClock
     from tierd.doctor import checkup
     from tierd.doctor import doctor as judge
-    from tierd.sysfs import RealSysfs
 
     folder = run_dir(arguments)
+    looked = _looked(arguments)
     found = checkup.look(
-        RealSysfs(arguments.root), SystemClock(), folder, lambda: _config(arguments)
+        looked.sysfs,
+        SystemClock(),
+        folder,
+        lambda: _config(arguments, _patient(looked.sysfs)),
+        # Every user may read all of a simulated machine.
+        is_root=os.geteuid() == 0 or looked.simulated is not None,
     )
     findings = found.findings
     if arguments.bundle:
         checkup.write_bundle(found, folder, arguments.bundle)
-        say(f"wrote {arguments.bundle}: read it before you send it")
+        say(f"wrote {arguments.bundle}; look through it before you send it")
     elif arguments.json:
         _say_json(say, judge.as_document(findings))
     else:
-        _say_painted(arguments, say, judge.as_text(findings))
+        _say_where(looked, say)
+        _say_painted(arguments, say, judge.as_text(findings, terminal.columns()))
     return judge.exit_code(findings)
 
 
 def status(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """The daemon's last snapshot; never makes the kernel work."""
+    """Print the daemon's last snapshot; this reads no kernel file."""
     import time
 
     from tierd.views import statusview
 
     document = client.get(run_dir(arguments).run / SOCKET, "/v1/status")
+    now = time.time()
     if arguments.json:
         _say_json(say, document)
     else:
-        shown = statusview.text(document, time.time(), terminal.columns())
+        shown = statusview.text(document, now, terminal.columns())
         _say_painted(arguments, say, shown)
-    return ExitCode.degraded if document["state"] == "degraded" else ExitCode.ok
+    return statusview.exit_code(document, now)
 
 
 def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """From reading to decision, over the last ticks."""
+    """Print the last readings of a node, the decisions and their reasons."""
     from tierd.views import whyview
 
     node = whyview.node_id(arguments.node)
     looks = client.get(run_dir(arguments).run / SOCKET, "/v1/recent")["looks"]
-    say(whyview.text(looks, node, terminal.columns()))
+    _say_words(arguments, say, whyview.text(looks, node, terminal.columns()))
     return ExitCode.ok
 
 
 def top(arguments: argparse.Namespace, _say: Say) -> ExitCode:
-    """A live view."""
+    """Show the status live."""
     from tierd.console import top as live
 
     path = run_dir(arguments).run / SOCKET
@@ -184,86 +218,104 @@ def top(arguments: argparse.Namespace, _say: Say) -> ExitCode:
 
 
 def observe(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """`run --observe` for a while, and then what tierd would do."""
+    """Do `run --observe` for a while, and then say what tierd would do."""
     arguments.observe, arguments.demo = True, False
     return run(arguments, say)
 
 
 def events(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """What happened, from disk; the daemon need not run."""
+    """Print events from disk; the daemon need not run."""
     import time
 
-    from tierd.console import lookback
+    from tierd.console import events_and_history
 
     folder = run_dir(arguments)
     since = None if arguments.since_ms is None else time.time() - arguments.since_ms / 1000
-    shown = lookback.kept_events(folder, since)
+    shown = events_and_history.kept_events(folder, since)
     if arguments.follow:
-        for one in lookback.follow(folder, shown, time.sleep):
-            say(lookback.one_line(one, as_json=arguments.json))
-    say(lookback.events_json(shown) if arguments.json else lookback.events_text(shown, folder))
+        for one in events_and_history.follow(folder, shown, time.sleep):
+            say(events_and_history.one_line(one, as_json=arguments.json))
+    if arguments.json:
+        say(events_and_history.events_json(shown))
+    else:
+        _say_words(arguments, say, events_and_history.events_text(shown, folder))
     return ExitCode.ok
 
 
+# As the name of a file, as with `tar`.
+STANDARD_OUTPUT = Path("-")
+
+
 def history(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """How it went, from disk; the daemon need not run."""
+    """Print or draw the history from disk; the daemon need not run."""
     import time
 
-    from tierd.console import lookback
+    from tierd.console import events_and_history
     from tierd.views import plots
 
     folder, now = run_dir(arguments), time.time()
     since = now - arguments.since_ms / 1000
     if arguments.json:
-        say(lookback.history_json(folder, since, now))
+        say(events_and_history.history_json(folder, since, now))
+    elif arguments.svg == STANDARD_OUTPUT:
+        say(events_and_history.history_svg(folder, since, now).rstrip())
     elif arguments.svg:
-        lookback.write_svg(folder, since, now, arguments.svg)
+        events_and_history.write_svg(folder, since, now, arguments.svg)
         say(f"wrote {arguments.svg}")
     else:
         ink = plots.ink_for(sys.stdout.encoding)
-        say(lookback.history_text(folder, since, now, terminal.columns(), ink))
+        say(events_and_history.history_text(folder, since, now, terminal.columns(), ink))
     return ExitCode.ok
 
 
-UNTOUCHED = "nothing to restore: nothing that tierd did stands in this kernel"
+UNTOUCHED = "nothing to restore: tierd has left no changes in this kernel"
 
 
 def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """Undo what a daemon that is gone has left, or make it safe for the next one."""
+    """Undo the changes of a daemon that has ended, or park its quotas until the next one starts."""
+    from shlex import quote
+
     from tierd.clock import SystemClock
-    from tierd.kdamonds import apply
-    from tierd.kdamonds.restore import saved_in
+    from tierd.kdamonds.kernel import Kernel
+    from tierd.kdamonds.restore import park_quotas, restore_all, restore_writes, saved_in
     from tierd.loop import systemd
     from tierd.record import rundir
+    from tierd.sysfs import TERMINAL_WAITS_MAX, RealSysfs
     from tierd.units import format_ids
 
     if arguments.after_service and systemd.ended_well(os.environ):
         return ExitCode.ok
     folder = run_dir(arguments)
+    if folder.run.exists():
+        # The state file says what to write to the kernel, so its folder must belong to us.
+        rundir.require_ours(folder.run)
     state = saved_in(folder)
     if state is None:
-        say(f"nothing to restore: there is no {folder.run / STATE}")
+        say(f"nothing to restore: the file {folder.run / STATE} does not exist")
         return ExitCode.ok
-    clock = SystemClock()
-    sysfs = _machine(arguments)
     if arguments.print:
-        writes = apply.restore_writes(sysfs, clock, state)
-        # A line that a shell takes, as the others are.
-        say("\n".join(f"echo {one.value} > /{one.path}" for one in writes) or f"# {UNTOUCHED}")
+        looked = _looked(arguments)
+        _say_where(looked, say, "# ")
+        kernel = Kernel.patient(looked.sysfs, SystemClock(), TERMINAL_WAITS_MAX)
+        writes = restore_writes(kernel, state)
+        # Every line can be given to a shell.
+        lines = [f"echo {quote(one.value)} > {quote(f'/{one.path}')}" for one in writes]
+        say("\n".join(lines) or f"# {UNTOUCHED}")
         return ExitCode.ok
+    kernel = Kernel.patient(RealSysfs(arguments.root), SystemClock(), TERMINAL_WAITS_MAX)
     try:
         lock = folder.lock()
     except Conflict as error:
         raise Conflict(
-            f"{error}: it would only start again what is undone here",
-            "stop it, which restores everything: `systemctl stop tierd`",
+            f"{error}: it would set up again what is undone here",
+            "stop it, which restores everything: `systemctl stop tierd`, or Ctrl-C in its terminal",
         ) from error
     try:
         if arguments.after_service and systemd.restart_follows(os.environ):
-            told = apply.rest(sysfs, clock, state)
-            say(f"kdamonds at rest until tierd is back: {format_ids(told) or 'none'}")
+            parked = park_quotas(kernel, state)
+            say(f"kdamonds with parked quotas until tierd is back: {format_ids(parked) or 'none'}")
             return ExitCode.ok
-        restored = apply.restore(sysfs, clock, state)
+        restored = restore_all(kernel, state)
     finally:
         os.close(lock)
     for line in restored.done:
@@ -277,17 +329,17 @@ def restore(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
 
 def ask_loop(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """Have the daemon do what the verb says; its answer is ours."""
-    answer = client.post(run_dir(arguments).run / SOCKET, f"/v1/{arguments.verb}")
+    """Give the daemon the command, and print its answer."""
+    answer = client.post(run_dir(arguments).run / SOCKET, f"/v1/{arguments.verb}", say)
     code = ExitCode(answer["exit_code"])
     if code is not ExitCode.ok:
-        raise Refused(answer["text"], code)
-    say(answer["text"])
+        raise Refused(repeated(answer["text"], run_dir(arguments)), code)
+    _say_words(arguments, say, answer["text"])
     return code
 
 
 class Refused(TierdError):
-    """The daemon did not do it."""
+    """The daemon did not carry out the command."""
 
     def __init__(self, text: str, code: ExitCode) -> None:
         super().__init__(text)
@@ -295,11 +347,24 @@ class Refused(TierdError):
 
 
 def print_shipped(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """A file that comes with tierd, for those who installed it without a package."""
+    """Print a file that comes with tierd, for example for an installation without a package."""
     from tierd.console import shipped
 
-    say(shipped.text(arguments.what).rstrip("\n"))
+    if arguments.what == "unit":
+        found = shipped.unit(_program())
+    elif arguments.what == "preset":
+        found = shipped.presets()
+    else:
+        found = shipped.text(arguments.what)
+    say(found.rstrip("\n"))
     return ExitCode.ok
+
+
+def _program() -> str:
+    """Return the command with which systemd can run this tierd."""
+    called = Path(sys.argv[0])
+    # A symbolic link is not resolved: it may point to another version later.
+    return str(called.absolute()) if called.name == "tierd" else f"{sys.executable} -m tierd"
 
 
 COMMANDS = {
@@ -322,63 +387,86 @@ COMMANDS = {
 }
 
 
-def run_dir(
-    arguments: argparse.Namespace, *, simulated: bool = False, starts: bool = False
-) -> RunDir:
-    """Where the daemon's files are: as said, as systemd says, or by who asks."""
-    run, state = Path("/run/tierd"), Path("/var/lib/tierd")
-    name = "tierd-simulated" if simulated else "tierd"
-    own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"{name}-{os.geteuid()}"
-    # Who only asks, and runs no daemon of their own, means that of the system.
-    if simulated or (os.geteuid() != 0 and (starts or own.exists())):
-        run = state = own
-    return RunDir(
-        run=arguments.run_dir or _first_path("RUNTIME_DIRECTORY") or run,
-        state=arguments.state_dir or _first_path("STATE_DIRECTORY") or state,
-    )
+class _Looked(NamedTuple):
+    """The machine that a command reads, and its name if it is simulated."""
+
+    sysfs: "Sysfs"
+    simulated: str | None = None
 
 
-def _first_path(variable: str) -> Path | None:
-    """systemd may list several directories, separated by colons; the first is the service's."""
-    value = os.environ.get(variable, "")
-    return Path(value.split(":")[0]) if value else None
+def _looked(arguments: argparse.Namespace) -> _Looked:
+    """Return the machine to read: a simulated one, the daemon's, or the files below a root."""
+    from tierd.serving.remote_sysfs import RemoteSysfs
+    from tierd.sysfs import RealSysfs
+
+    name = getattr(arguments, "simulate", None)
+    if name is not None:
+        stage = _simulated_stage(name)
+        return _Looked(stage.sysfs, stage.name)
+    socket = run_dir(arguments).run / KERNEL_SOCKET
+    # os.path.exists() is also False if we may not look into the folder.
+    if arguments.root == ROOT and os.path.exists(socket):  # noqa: PTH110
+        served = RemoteSysfs(socket)
+        return _Looked(served, served.name)
+    return _Looked(RealSysfs(arguments.root))
 
 
 def _machine(arguments: argparse.Namespace) -> "PatientSysfs":
+    return _patient(_looked(arguments).sysfs)
+
+
+def _patient(sysfs: "Sysfs") -> "PatientSysfs":
     from tierd.clock import SystemClock
-    from tierd.sysfs import PatientSysfs, RealSysfs
+    from tierd.sysfs import TERMINAL_WAITS_MAX, Patience, PatientSysfs
 
-    return PatientSysfs(RealSysfs(arguments.root), SystemClock())
+    return PatientSysfs(sysfs, Patience.by(SystemClock(), TERMINAL_WAITS_MAX))
 
 
-def _config(arguments: argparse.Namespace) -> "Config":
+def _config(arguments: argparse.Namespace, sysfs: "Sysfs") -> "Config":
     from tierd.configuration import configfile
     from tierd.machine import discovery
 
     named = arguments.config is not None
     path = arguments.config if named else configfile.CONFIG
     drop_ins = None if named else configfile.DROP_INS
-    nodes = discovery.nodes(_machine(arguments))
+    nodes = discovery.nodes(sysfs)
     return configfile.load(path, drop_ins, required=named, nodes=nodes).config
 
 
 def _simulated_stage(name: str) -> "Stage":
     from tierd.loop import service
     from tierd.sim import demo
+    from tierd.sim.shared_kernel import SharedKernel
 
     shown = demo.demo(name)
+    kernel = SharedKernel(shown.kernel)
     return service.Stage(
         name=f"{shown.name} (Linux {demo.PROFILE})",
-        sysfs=shown.kernel,
-        clock=shown.clock,
+        sysfs=kernel,
+        clock=kernel,
         boot_id="simulated",
-        inbox_over=lambda inbox: service.AdvancingInbox(inbox, shown.kernel),
+        inbox_over=lambda inbox: service.AdvancingInbox(inbox, kernel),
         shown=shown,
     )
 
 
+def _hinted(arguments: argparse.Namespace, text: str) -> str:
+    """Return the text, with options added to its commands so that they use the same daemon."""
+    simulated = getattr(arguments, "simulate", None)
+    if simulated is not None and arguments.verb in ("doctor", "plan", "tiers"):
+        text = repeated_machine(text, simulated)
+    return repeated(text, run_dir(arguments))
+
+
+def _say_words(
+    arguments: argparse.Namespace, say: Say, text: str, *, painted: bool = False
+) -> None:
+    """Print a text, with options added to the commands in it."""
+    say(_hinted(arguments, text), painted=painted)
+
+
 def _say_painted(arguments: argparse.Namespace, say: Say, text: str) -> None:
-    say(terminal.painted(text) if terminal.has_colour(arguments.no_color) else text)
+    _say_words(arguments, say, text, painted=terminal.has_colour(arguments.no_color))
 
 
 def _say_json(say: Say, document: Mapping[str, Any]) -> None:

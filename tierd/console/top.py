@@ -1,7 +1,7 @@
-"""`tierd top`: a live view in the terminal, drawn by hand, that leaves the terminal as it was.
+"""`tierd top`: a live view in the terminal.
 
-Rules of this file: it only asks the daemon for its snapshot; a daemon that is gone is waited for;
-whatever ends it, the terminal is put back.
+Rules of this file: `top` only asks the daemon for its snapshot. If the daemon is gone, `top` waits
+until it is back. However `top` ends, the terminal is restored to how it was.
 """
 
 import os
@@ -13,7 +13,7 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from tierd.errors import ExitCode, TierdError
@@ -21,7 +21,7 @@ from tierd.views import plots, screen, terminal
 from tierd.views.screen import View
 from tierd.views.statusview import Status
 
-# Enter and leave the second screen of a terminal, without its cursor (xterm, and all since).
+# Enter and leave the alternate screen of a terminal, and hide the cursor (xterm and compatible).
 _ENTER = "\x1b[?1049h\x1b[?25l"
 _LEAVE = "\x1b[?25h\x1b[?1049l"
 _HOME = "\x1b[H"
@@ -34,31 +34,47 @@ EVERY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class _Terminal:
-    """Where keys come from, and what wakes up at a signal."""
+    """The descriptor that keys are read from, and the socket that signals write to."""
 
     keys: int
     signals: socket.socket
 
 
 class NoTerminal(TierdError):
-    """There is nothing to draw on."""
+    """Standard input or output is not a terminal."""
 
     exit_code = ExitCode.usage
 
 
+class TerminalGone(TierdError):
+    """The terminal was closed while it was in use."""
+
+
 def run(ask: Callable[[], Status], *, colour: bool) -> ExitCode:
-    """Draw until somebody quits."""
+    """Draw one screen after the other until the user quits."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise NoTerminal("`tierd top` needs a terminal", "`tierd status` prints the same once")
+        raise NoTerminal(
+            "`tierd top` needs a terminal", "use `tierd status`, which prints the same once"
+        )
+    try:
+        return _show(ask, colour=colour)
+    except (OSError, termios.error) as error:
+        # The window of the terminal was closed, or its connection was lost.
+        raise TerminalGone(f"the terminal is gone: {error.args[-1]}") from error
+
+
+def _show(ask: Callable[[], Status], *, colour: bool) -> ExitCode:
     ink = plots.ink_for(sys.stdout.encoding)
     view = View()
     with _opened() as opened:
         while True:
             if not view.held:
                 view = look(view, ask)
-            # Not $COLUMNS, which stays as it was when the terminal's size changes.
+            # $COLUMNS is not used: it keeps its value when the size of the terminal changes.
             columns, rows = os.get_terminal_size(sys.stdout.fileno())
-            frame = "\n".join(screen.frame(view, time.time(), columns, rows, ink))
+            # Some terminals report no size: then the usual size is assumed.
+            shape = columns or terminal.COLUMNS, rows or terminal.ROWS
+            frame = "\n".join(screen.frame(view, time.time(), *shape, ink))
             _draw(terminal.painted(frame) if colour else frame)
             pressed = _key(opened, view.every_s)
             if pressed == QUIT:
@@ -67,7 +83,7 @@ def run(ask: Callable[[], Status], *, colour: bool) -> ExitCode:
 
 
 def look(view: View, ask: Callable[[], Status]) -> View:
-    """The view with the daemon's newest snapshot, or with why there is none."""
+    """Return the view with the daemon's newest snapshot, or with the reason why there is none."""
     try:
         return screen.seen(view, ask())
     except TierdError as error:
@@ -75,7 +91,7 @@ def look(view: View, ask: Callable[[], Status]) -> View:
 
 
 def key(view: View, pressed: str) -> View:
-    """The view after a key."""
+    """Return the view after a key was pressed."""
     if pressed == " ":
         return replace(view, held=not view.held)
     step = {"+": -1, "-": 1}.get(pressed)
@@ -86,26 +102,26 @@ def key(view: View, pressed: str) -> View:
 
 
 def _draw(frame: str) -> None:
-    """Over what is there: without clearing first, nothing flickers."""
+    """Draw over the old screen. It is not cleared first, so nothing flickers."""
     body = frame.replace("\n", _CLEAR_LINE + "\r\n")
     sys.stdout.write(_HOME + body + _CLEAR_LINE + _CLEAR_BELOW)
     sys.stdout.flush()
 
 
 def _key(terminal: _Terminal, seconds: float) -> str:
-    """The key that is pressed within so long; nothing at its end, or when the size changes."""
+    """Return the key that is pressed within this time; empty if none is, or at a signal."""
     ready, _, _ = select.select([terminal.keys, terminal.signals.fileno()], [], [], seconds)
     if terminal.signals.fileno() in ready:
         terminal.signals.recv(64)
     if terminal.keys not in ready:
         return ""
-    # A terminal that has gone reads as empty.
+    # Reading from a terminal that was closed returns nothing.
     return os.read(terminal.keys, 1).decode("ascii", "replace") or QUIT
 
 
 @contextmanager
 def _opened() -> Iterator[_Terminal]:
-    """The second screen, keys as they are pressed, and everything put back."""
+    """Use the alternate screen and read single keys; restore the terminal at the end."""
     keys = sys.stdin.fileno()
     before = termios.tcgetattr(keys)
     told, tell = socket.socketpair()
@@ -120,9 +136,11 @@ def _opened() -> Iterator[_Terminal]:
         sys.stdout.write(_ENTER)
         yield _Terminal(keys, told)
     finally:
-        sys.stdout.write(_LEAVE)
-        sys.stdout.flush()
-        termios.tcsetattr(keys, termios.TCSADRAIN, before)
+        # A terminal that is gone cannot be restored.
+        with suppress(OSError, termios.error):
+            sys.stdout.write(_LEAVE)
+            sys.stdout.flush()
+            termios.tcsetattr(keys, termios.TCSADRAIN, before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(wakeup)
@@ -131,5 +149,5 @@ def _opened() -> Iterator[_Terminal]:
 
 
 def _interrupt(*_: object) -> None:
-    """To be told to end is to be interrupted: the terminal is put back on the way out."""
+    """Treat SIGTERM like Ctrl-C, so that the terminal is restored."""
     raise KeyboardInterrupt

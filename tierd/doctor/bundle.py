@@ -1,7 +1,7 @@
-"""`tierd doctor --bundle`: what tierd sees of a machine, for a bug report, without private names.
+"""The report of `tierd doctor --bundle`: what tierd sees of a machine, without private names.
 
-Rules of this file: only what the doctor and the plan read gets in; no name of a program, a host or
-a cgroup does. Files below `machine/` can be laid out again and given to `--root`.
+Rules of this file: the report holds only files that the doctor and the plan read. It holds no name
+of a program, a host or a cgroup. The files below `machine/` can be unpacked and given to `--root`.
 """
 
 import io
@@ -12,38 +12,41 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tierd.configuration.config import Config
-from tierd.doctor.facts import Facts, Hidden
+from tierd.doctor.facts import Facts, Unreadable
 from tierd.machine import btf
+from tierd.machine.cgroups import Cgroups
+from tierd.planning import cgroup_tops
 from tierd.record.rundir import FileError
 from tierd.sysfs import Sysfs
+from tierd.views.visible import visible
 
 README = """\
 A report of `tierd doctor --bundle`.
 
-doctor.txt, doctor.json  every check, with programs as program-1, program-2, ...
+doctor.txt, doctor.json  every check; programs are called program-1, program-2, ...
 plan.txt                 what tierd would do, or why it would not
 config.yaml              the configuration in force, without cgroup classes
-status.json              what the daemon said, if it ran
+status.json              the status of the daemon, if it ran
 machine/                 the kernel's files that tierd read: tierd plan --root machine
 """
 
-# Of these the doctor tells what it concluded, but the files name programs, users and cgroups.
+# These files name programs, users and cgroups. The findings from them are in the report.
 _PRIVATE = re.compile(
     r"proc/\d+/|proc/cmdline|proc/swaps|proc/sys/kernel/random/|etc/|run/|usr/|lib/|sys/fs/cgroup/"
     r"|.*/(memcg_)?path$"
 )
-# Folders that stand for a fact by being there: memory blocks of a node, initiators of access.
+# Folders whose existence is a fact: the memory blocks of a node, and its initiators.
 _TELLING = re.compile(r"sys/devices/system/node/.*(memory|node)\d+$")
-# Where the kernel's code lies is a secret of this boot (KASLR).
+# The address of the kernel's code is secret (KASLR).
 _KERNEL_ADDRESS = re.compile(r"^.* : Kernel .*\n?", re.MULTILINE)
 
-# A name this short would be found within other words.
+# 3 characters: a shorter name also occurs inside other words.
 _SECRET_LENGTH_MIN = 3
 
 
 @dataclass(slots=True)
 class Recorder:
-    """A Sysfs that keeps what was read through it."""
+    """A Sysfs that records everything that is read through it."""
 
     inner: Sysfs
     texts: dict[str, str] = field(default_factory=dict)
@@ -75,9 +78,9 @@ class Recorder:
 
 
 def without_names(facts: Facts) -> Facts:
-    """The facts with programs and swap devices numbered, and no text of the configuration."""
+    """Return the facts with numbers for the names of programs, cgroups and swap devices."""
     listed = facts.processes
-    if not isinstance(listed, Hidden):
+    if not isinstance(listed, Unreadable):
         listed = tuple(
             replace(process, name=f"program-{rank}", pid=rank)
             for rank, process in enumerate(listed, 1)
@@ -87,20 +90,34 @@ def without_names(facts: Facts) -> Facts:
         lines = swaps.splitlines()
         swaps = "\n".join([*lines[:1], *(f"swap-{n}" for n, _ in enumerate(lines[1:], 1))])
     config = facts.config
-    if isinstance(config, Hidden):
-        config = Hidden(config.why.splitlines()[0], config.hint)
-    return replace(facts, processes=listed, swaps=swaps, config=config)
+    if isinstance(config, Unreadable):
+        config = Unreadable(config.why.splitlines()[0], config.hint)
+    return replace(facts, processes=listed, swaps=swaps, config=config, cgroups=_unnamed(facts))
 
 
-def secrets(config: Config | Hidden, hostname: str) -> tuple[str, ...]:
-    """Names that no text of the report may hold, longest first."""
-    classes = () if isinstance(config, Hidden) else config.cgroups
+def _unnamed(facts: Facts) -> Cgroups | Unreadable:
+    """Return the cgroups, with numbers for those that the configuration does not name."""
+    if isinstance(facts.cgroups, Unreadable) or isinstance(facts.config, Unreadable):
+        return facts.cgroups
+    tops = cgroup_tops(facts.config)
+    numbered = {
+        path if path in tops else f"{top}/{number}": size
+        for number, (path, size) in enumerate(sorted(facts.cgroups.own_bytes.items()), 1)
+        for top in tops
+        if path == top or path.startswith(f"{top}/")
+    }
+    return replace(facts.cgroups, own_bytes=numbered)
+
+
+def secrets(config: Config | Unreadable, hostname: str) -> tuple[str, ...]:
+    """Return the names that the report must not hold, longest first."""
+    classes = () if isinstance(config, Unreadable) else config.cgroups
     names = {hostname, *(one.name for one in classes), *(p for one in classes for p in one.paths)}
     return tuple(sorted((n for n in names if len(n) >= _SECRET_LENGTH_MIN), key=lambda n: -len(n)))
 
 
 def machine_files(recorder: Recorder) -> dict[str, bytes]:
-    """What was read of the kernel's files, without what is private."""
+    """Return the kernel's files that were read, without the private ones."""
     files = {
         path: (_KERNEL_ADDRESS.sub("", text) + "\n").encode("utf-8", "surrogateescape")
         for path, text in recorder.texts.items()
@@ -114,14 +131,14 @@ def machine_folders(recorder: Recorder) -> tuple[str, ...]:
 
 
 def scrubbed(text: str, names: Iterable[str]) -> bytes:
-    """The text as the report has it: every secret is replaced."""
+    """Return the text with every secret replaced, and without control characters."""
     for name in names:
         text = text.replace(name, "REDACTED")
-    return text.encode()
+    return visible(text).encode()
 
 
 def write(path: Path, files: Mapping[str, bytes], folders: Iterable[str]) -> None:
-    """Write the report; nobody's name and no time gets into it from the archive itself."""
+    """Write the archive; it holds no user name and no time."""
     try:
         with path.open("xb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
             for folder in folders:
@@ -139,7 +156,7 @@ def write(path: Path, files: Mapping[str, bytes], folders: Iterable[str]) -> Non
 
 
 def _small(path: str, blob: bytes) -> bytes:
-    """The kernel's types are megabytes, of which only DAMON's matter."""
+    """Return the file as it is, but of the kernel's types (megabytes) only those of DAMON."""
     if path != btf.PATH:
         return blob
     types = btf.Btf.parse(blob)

@@ -1,7 +1,6 @@
-"""The verb `tierd doctor`: reads the facts, has them judged, and packs the report."""
+"""What `tierd doctor` does: reads the facts, runs the checks, and writes the report."""
 
 import json
-import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from tierd.configuration import configtext
 from tierd.configuration.config import Config
 from tierd.doctor import bundle, doctor, facts
 from tierd.doctor.bundle import Recorder
-from tierd.doctor.facts import Facts, Hidden
+from tierd.doctor.facts import Facts, Unreadable
 from tierd.doctor.findings import Finding
 from tierd.errors import TierdError
 from tierd.kdamonds.kernel import Kernel
@@ -21,16 +20,16 @@ from tierd.kdamonds.restore import saved_in
 from tierd.planning import plan_here
 from tierd.record.rundir import SOCKET, RunDir
 from tierd.serving import client
-from tierd.sysfs import Sysfs
+from tierd.sysfs import TERMINAL_WAITS_MAX, Sysfs
 from tierd.views import planned, render
 
-# Of the texts in a report, which is read in any window.
+# Characters per line in a report, which nobody reads in a window of known width.
 COLUMNS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """A machine as it was looked at once."""
+    """What the doctor read from a machine, at one time."""
 
     recorder: Recorder
     kernel: Kernel
@@ -41,16 +40,23 @@ class Checkup:
         return doctor.examine(self.facts)
 
 
-def look(sysfs: Sysfs, clock: Clock, folder: RunDir, read_config: Callable[[], Config]) -> Checkup:
-    """Read everything that the doctor judges."""
+def look(
+    sysfs: Sysfs,
+    clock: Clock,
+    folder: RunDir,
+    read_config: Callable[[], Config],
+    *,
+    is_root: bool,
+) -> Checkup:
+    """Read everything that the checks need."""
     recorder = Recorder(sysfs)
-    kernel = Kernel.patient(recorder, clock)
-    found = facts.read(kernel, read_config, lambda: saved_in(folder), is_root=os.geteuid() == 0)
+    kernel = Kernel.patient(recorder, clock, TERMINAL_WAITS_MAX)
+    found = facts.read(kernel, read_config, lambda: saved_in(folder), is_root=is_root)
     return Checkup(recorder, kernel, found)
 
 
 def write_bundle(checkup: Checkup, folder: RunDir, path: Path) -> None:
-    """Pack the report."""
+    """Write the report of `tierd doctor --bundle`."""
     config = checkup.facts.config
     names = bundle.secrets(config, socket.gethostname())
     findings = doctor.examine(bundle.without_names(checkup.facts))
@@ -60,9 +66,9 @@ def write_bundle(checkup: Checkup, folder: RunDir, path: Path) -> None:
         "doctor.json": json.dumps(doctor.as_document(findings), indent=2) + "\n",
         "plan.txt": _plan(checkup, config) + "\n",
     }
-    if not isinstance(checkup.facts.topology, Hidden):
+    if not isinstance(checkup.facts.topology, Unreadable):
         texts["tiers.txt"] = render.tiers_text(checkup.facts.topology)
-    if not isinstance(config, Hidden):
+    if not isinstance(config, Unreadable):
         texts["config.yaml"] = configtext.effective(replace(config, cgroups=()))
     status = _status(folder)
     if status is not None:
@@ -72,17 +78,19 @@ def write_bundle(checkup: Checkup, folder: RunDir, path: Path) -> None:
     bundle.write(path, files, bundle.machine_folders(checkup.recorder))
 
 
-def _plan(checkup: Checkup, config: Config | Hidden) -> str:
-    if isinstance(config, Hidden):
+def _plan(checkup: Checkup, config: Config | Unreadable) -> str:
+    if isinstance(config, Unreadable):
         return "no plan: the configuration has errors"
     try:
-        return planned.as_text(plan_here(checkup.kernel.sysfs, config), COLUMNS)
+        plan = plan_here(checkup.kernel.sysfs, config)
+        # The names of cgroups are private.
+        return planned.as_text(replace(plan, cgroups=()), COLUMNS)
     except TierdError as error:
         return f"no plan: {error}\n{error.hint}"
 
 
 def _status(folder: RunDir) -> dict[str, Any] | None:
-    """What the daemon says, if there is one that talks to us."""
+    """Return the status of the daemon; None if there is no answer."""
     try:
         return client.get(folder.run / SOCKET, "/v1/status")
     except TierdError:

@@ -1,17 +1,17 @@
-"""`tierd doctor`: the checks, what they say of a machine as words and document, and their page."""
+"""`tierd doctor`: runs the checks, and prints findings as text, JSON and docs/doctor.md."""
 
 import textwrap
 from typing import TypedDict
 
 from tierd.doctor.facts import Facts
-from tierd.doctor.findings import Check, Finding, Verdict, ask
+from tierd.doctor.findings import Check, Finding, Verdict, run_check
 from tierd.doctor.machine_checks import CHECKS as MACHINE_CHECKS
 from tierd.doctor.neighbour_checks import CHECKS as NEIGHBOUR_CHECKS
 from tierd.errors import ExitCode
 
 SCHEMA = "tierd.doctor/1"
 
-# What must be mended first comes first.
+# In the order of cause and effect: fix the first problem first.
 CHECKS: tuple[Check, ...] = (*MACHINE_CHECKS, *NEIGHBOUR_CHECKS)
 
 PAGE = "docs/doctor.md"
@@ -20,12 +20,12 @@ _INDENT = " " * 8
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
-    """Every finding, in the order of the checks."""
-    return tuple(ask(check, facts) for check in CHECKS)
+    """Return every finding, in the order of the checks."""
+    return tuple(run_check(check, facts) for check in CHECKS)
 
 
 def cause(findings: tuple[Finding, ...]) -> Finding | None:
-    """What to mend first: the first failure, else the first warning."""
+    """Return the finding to fix first: the first failure, else the first warning."""
     for verdict in (Verdict.fail, Verdict.warn):
         for finding in findings:
             if finding.verdict is verdict:
@@ -34,28 +34,28 @@ def cause(findings: tuple[Finding, ...]) -> Finding | None:
 
 
 def exit_code(findings: tuple[Finding, ...]) -> ExitCode:
-    """That of the first failure; warnings are no failure."""
+    """Return the exit code of the first failure; a warning is not a failure."""
     first = cause(findings)
     return first.check.exit_code if first and first.verdict is Verdict.fail else ExitCode.ok
 
 
-def as_text(findings: tuple[Finding, ...]) -> str:
-    """The verdict, then a line for each check, and its fix below where there is one."""
+def as_text(findings: tuple[Finding, ...], columns: int = COLUMNS) -> str:
+    """Return the summary, then a line for each check, with its fix on the next line."""
     width = max(len(finding.check.name) for finding in findings)
-    lines = [_summary(findings), ""]
+    lines = [*textwrap.wrap(_summary(findings), columns, subsequent_indent="  "), ""]
     for finding in findings:
-        check, judged = finding.check, finding.judged
-        head = f"{judged.verdict:<4}  {check.id}  {check.name.ljust(width)}  "
+        check, outcome = finding.check, finding.outcome
+        head = f"{outcome.verdict:<4}  {check.id}  {check.name.ljust(width)}  "
         lines += textwrap.wrap(
-            head + judged.evidence,
-            COLUMNS,
+            head + outcome.evidence,
+            columns,
             subsequent_indent=" " * len(head),
             break_long_words=False,
         )
-        if judged.fix and judged.verdict is not Verdict.ok:
+        if outcome.fix and outcome.verdict is not Verdict.ok:
             lines += textwrap.wrap(
-                f"fix: {judged.fix}",
-                COLUMNS,
+                f"fix: {outcome.fix}",
+                columns,
                 initial_indent=_INDENT,
                 subsequent_indent=_INDENT + " " * 5,
                 break_long_words=False,
@@ -70,37 +70,37 @@ def _summary(findings: tuple[Finding, ...]) -> str:
     if first is None:
         return f"tierd can run here ({told})"
     can = "cannot" if first.verdict is Verdict.fail else "can"
-    return f"tierd {can} run here ({told}); first: {first.check.id} {first.judged.evidence}"
+    return f"tierd {can} run here ({told}); fix first: {first.check.id} {first.outcome.evidence}"
 
 
 class CheckDocument(TypedDict):
-    """A check and what it said of this machine."""
+    """A check and its finding on this machine."""
 
     id: str
     """Never changes, and is never given to another check."""
     name: str
     verdict: Verdict
     evidence: str
-    """What the verdict rests on, in a sentence."""
+    """The reason for the verdict, in a sentence."""
     fix: str
-    """What to do; empty where there is nothing to do."""
+    """What to do; empty if there is nothing to do."""
     page: str
-    """Where the check is explained."""
+    """The page that explains the check."""
 
 
 class Document(TypedDict):
-    """Every precondition, as `tierd doctor --json` tells it."""
+    """Every check, as `tierd doctor --json` prints it."""
 
     schema: str
     can_run: bool
-    """Whether no check failed."""
+    """True if no check failed."""
     cause: str | None
-    """The id of what to mend first: the first failure, else the first warning."""
+    """The id of the check to fix first: the first failure, else the first warning."""
     checks: list[CheckDocument]
 
 
 def as_document(findings: tuple[Finding, ...]) -> Document:
-    """`tierd doctor --json`."""
+    """Return the document that `tierd doctor --json` prints."""
     first = cause(findings)
     return {
         "schema": SCHEMA,
@@ -111,8 +111,8 @@ def as_document(findings: tuple[Finding, ...]) -> Document:
                 "id": finding.check.id,
                 "name": finding.check.name,
                 "verdict": finding.verdict,
-                "evidence": finding.judged.evidence,
-                "fix": finding.judged.fix,
+                "evidence": finding.outcome.evidence,
+                "fix": finding.outcome.fix,
                 "page": f"{PAGE}#{finding.check.id.lower()}",
             }
             for finding in findings
@@ -121,12 +121,13 @@ def as_document(findings: tuple[Finding, ...]) -> Document:
 
 
 def page() -> str:
-    """docs/doctor.md."""
+    """Generate the text of docs/doctor.md from the checks."""
     parts = [_INTRO]
     for check in CHECKS:
         heading = f'## <a id="{check.id.lower()}"></a>{check.id} {check.name}'
         code = (
-            f"\n\nWhere this fails, `tierd doctor` exits with {int(check.exit_code)}."
+            f"\n\nIf this check is the first to fail, `tierd doctor` exits with "
+            f"{int(check.exit_code)}."
             if check.exit_code is not ExitCode.failed
             else ""
         )
@@ -138,21 +139,21 @@ def page() -> str:
 _INTRO = """\
 # What the doctor checks
 
-This file is made from the checks themselves by `tools/write_doctor_docs.py`.
+`tools/write_doctor_docs.py` makes this file from the checks.
 
-`tierd doctor` looks at everything that decides whether tierd works well on a machine. It writes
-nothing, and works without root, though root sees more. Each check says what it rests on and what
-to do:
+`tierd doctor` checks whether tierd can work well on this machine. It changes nothing. It also works
+without root, but then some checks are skipped. Each check gives a verdict, the reason for it, and
+what to do:
 
 | verdict | meaning |
 |---|---|
-| ok | as it should be |
-| warn | tierd runs, but something is lost, or somebody else interferes |
-| fail | tierd cannot do its job until this is mended; the exit code is that of the first |
-| skip | not to be seen without root, or it does not apply |
+| ok | nothing to do |
+| warn | tierd runs, but works less well, or somebody else interferes |
+| fail | tierd cannot work until this is fixed; the exit code is that of the first failure |
+| skip | needs root, or does not apply here |
 
-The first line names what to mend first: the checks stand in the order of cause and effect.
-`--json` is for programs. `--bundle FILE` writes a report for a bug tracker: the findings, the plan,
-and the files that tierd read, without names of programs, hosts or cgroups. A maintainer can lay
-the files out and run `tierd plan --root` on your machine as tierd saw it.
+The first line names the problem to fix first. The checks are in the order of cause and effect.
+`--json` is for programs. `--bundle FILE` writes a report for a bug tracker. It holds the findings,
+the plan, and the files that tierd read, without the names of programs, hosts and cgroups. With
+these files a maintainer can run `tierd plan --root` on a copy of your machine as tierd saw it.
 """

@@ -1,24 +1,27 @@
-"""What the doctor judges: everything about a machine that decides whether tierd works well there.
+"""The facts about a machine that the doctor's checks need.
 
-Only reads. What cannot be read is a `Hidden` with the reason, so that one file that only root may
-see costs one check and not the whole report.
+Only reads. A fact that cannot be read is an `Unreadable` with the reason. So a file that only root
+can read costs one check, and not the whole report.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tierd import figures
 from tierd.configuration.config import Config
 from tierd.errors import TierdError
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.ownership import Standing, standing
 from tierd.kdamonds.saved import SavedState
-from tierd.machine import discovery, neighbours, observe, processes, sysctls
-from tierd.machine.neighbours import DamonModule, Kdamond
-from tierd.machine.observe import Capabilities
+from tierd.machine import cgroups, discovery, features, neighbours, processes, sysctls
+from tierd.machine.cgroups import NO_CGROUPS, Cgroups
+from tierd.machine.features import Capabilities
+from tierd.machine.neighbours import COUNT_MAX, DamonModule, Kdamond
 from tierd.machine.processes import Process
 from tierd.machine.sample import PRESSURE, Watermarks, watermarks
 from tierd.machine.sysctls import Claim
+from tierd.planning import cgroup_tops
 from tierd.sysfs import Sysfs, optional
 from tierd.topology import Topology
 
@@ -33,16 +36,16 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
-    """Something that could not be read, and why, and what would help."""
+class Unreadable:
+    """A fact that could not be read: why, and what to do."""
 
     why: str
     hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Kdamonds:
-    """The kdamonds that exist, and what they are to us."""
+class KdamondFacts:
+    """The kdamonds that exist, and whether they are tierd's."""
 
     standing: Standing
     listed: tuple[Kdamond, ...]
@@ -50,26 +53,27 @@ class Kdamonds:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One machine at one moment; None is a file that this kernel does not have."""
+    """The facts about one machine; None if this kernel does not have the file."""
 
     is_root: bool
     release: str | None
-    config: Config | Hidden
-    capabilities: Capabilities | Hidden
-    topology: Topology | Hidden
-    watermarks: tuple[Watermarks, ...] | Hidden
-    kdamonds: Kdamonds | Hidden
-    modules: tuple[DamonModule, ...] | Hidden
-    numa_balancing: int | Hidden | None
+    config: Config | Unreadable
+    cgroups: Cgroups | Unreadable
+    capabilities: Capabilities | Unreadable
+    topology: Topology | Unreadable
+    watermarks: tuple[Watermarks, ...] | Unreadable
+    kdamonds: KdamondFacts | Unreadable
+    modules: tuple[DamonModule, ...] | Unreadable
+    numa_balancing: int | Unreadable | None
     numa_balancing_claims: tuple[Claim, ...]
-    demotion_enabled: str | Hidden | None
-    zone_reclaim_mode: int | Hidden | None
-    lru_gen: str | Hidden | None
-    swaps: str | Hidden | None
-    zswap: str | Hidden | None
-    pressure: str | Hidden | None
-    thp: str | Hidden | None
-    processes: tuple[Process, ...] | Hidden
+    demotion_enabled: str | Unreadable | None
+    zone_reclaim_mode: int | Unreadable | None
+    lru_gen: str | Unreadable | None
+    swaps: str | Unreadable | None
+    zswap: str | Unreadable | None
+    pressure: str | Unreadable | None
+    thp: str | Unreadable | None
+    processes: tuple[Process, ...] | Unreadable
 
 
 def read(
@@ -79,19 +83,22 @@ def read(
     *,
     is_root: bool,
 ) -> Facts:
-    """The facts as they are now. `load_saved` is asked for what an earlier tierd noted."""
+    """Read the facts. `load_saved` returns the state that an earlier tierd saved."""
     sysfs = kernel.sysfs
     config = _try(read_config)
-    override = None if isinstance(config, Hidden) else config.tiers
+    override = None if isinstance(config, Unreadable) else config.tiers
     topology = _try(lambda: discovery.survey(sysfs, override))
     return Facts(
         is_root=is_root,
         release=optional(sysfs, RELEASE),
         config=config,
-        capabilities=_try(lambda: observe.probe(sysfs)),
+        cgroups=NO_CGROUPS
+        if isinstance(config, Unreadable)
+        else _try(lambda: cgroups.read(sysfs, cgroup_tops(config))),
+        capabilities=_try(lambda: features.probe(sysfs)),
         topology=topology,
         watermarks=topology
-        if isinstance(topology, Hidden)
+        if isinstance(topology, Unreadable)
         else _try(lambda: watermarks(sysfs, topology)),
         kdamonds=_try(lambda: _kdamonds(kernel, load_saved)),
         modules=_try(lambda: neighbours.modules(sysfs)),
@@ -108,26 +115,25 @@ def read(
     )
 
 
-def _kdamonds(kernel: Kernel, load_saved: Callable[[], SavedState | None]) -> Kdamonds:
+def _kdamonds(kernel: Kernel, load_saved: Callable[[], SavedState | None]) -> KdamondFacts:
     listed = neighbours.kdamonds(kernel.sysfs)
     if not listed:
-        return Kdamonds(Standing.none, ())
+        return KdamondFacts(Standing.none, ())
     saved = load_saved()
     now = saved if saved is not None and saved.boot_id == kernel.boot_id() else None
-    return Kdamonds(standing(kernel, now), listed)
+    return KdamondFacts(standing(kernel, now), listed)
 
 
-def _text(sysfs: Sysfs, path: str) -> str | Hidden | None:
+def _text(sysfs: Sysfs, path: str) -> str | Unreadable | None:
     return _try(lambda: optional(sysfs, path))
 
 
-def _number(sysfs: Sysfs, path: str) -> int | Hidden | None:
-    text = _text(sysfs, path)
-    return int(text) if isinstance(text, str) else text
+def _number(sysfs: Sysfs, path: str) -> int | Unreadable | None:
+    return _try(lambda: figures.optional(path, optional(sysfs, path), most=COUNT_MAX))
 
 
-def _try(look: Callable[[], T]) -> T | Hidden:
+def _try(look: Callable[[], T]) -> T | Unreadable:
     try:
         return look()
     except TierdError as error:
-        return Hidden(str(error), error.hint)
+        return Unreadable(str(error), error.hint)

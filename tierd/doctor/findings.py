@@ -1,100 +1,100 @@
-"""The shape of a check: what it asks, why that matters, and what it can say."""
+"""What a check is, and what it can find."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from tierd.doctor.facts import Facts, Hidden
+from tierd.doctor.facts import Facts, Unreadable
 from tierd.errors import ExitCode
 
 T = TypeVar("T")
 
 
 class Verdict(StrEnum):
-    """How a check came out."""
+    """The result of a check."""
 
     ok = "ok"
     warn = "warn"
-    """tierd runs, but something is lost, or somebody else interferes."""
+    """tierd runs, but works less well, or somebody else interferes."""
     fail = "fail"
-    """tierd cannot do its job here until this is mended."""
+    """tierd cannot work here until this is fixed."""
     skip = "skip"
-    """It could not be looked at, or does not apply here."""
+    """It could not be checked, or does not apply here."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What a check says of one machine: the verdict, what it rests on, what to do."""
+class Outcome:
+    """What a check found on one machine: the verdict, the reason for it, and what to do."""
 
     verdict: Verdict
     evidence: str
     fix: str = ""
 
 
-def ok(evidence: str) -> Judged:
-    return Judged(Verdict.ok, evidence)
+def ok(evidence: str) -> Outcome:
+    return Outcome(Verdict.ok, evidence)
 
 
-def warn(evidence: str, fix: str) -> Judged:
-    return Judged(Verdict.warn, evidence, fix)
+def warn(evidence: str, fix: str) -> Outcome:
+    return Outcome(Verdict.warn, evidence, fix)
 
 
-def fail(evidence: str, fix: str) -> Judged:
-    return Judged(Verdict.fail, evidence, fix)
+def fail(evidence: str, fix: str) -> Outcome:
+    return Outcome(Verdict.fail, evidence, fix)
 
 
-def skip(evidence: str, fix: str = "") -> Judged:
-    return Judged(Verdict.skip, evidence, fix)
+def skip(evidence: str, fix: str = "") -> Outcome:
+    return Outcome(Verdict.skip, evidence, fix)
 
 
-class Unseen(Exception):
-    """What a check judges could not be read."""
+class NotReadable(Exception):
+    """A fact that a check needs could not be read."""
 
-    def __init__(self, hidden: Hidden) -> None:
+    def __init__(self, hidden: Unreadable) -> None:
         super().__init__(hidden.why)
         self.hidden = hidden
 
 
-def seen(value: T | Hidden) -> T:
-    """A fact that a check cannot do without; where it could not be read, that is what it says."""
-    if isinstance(value, Hidden):
-        raise Unseen(value)
+def needed(value: T | Unreadable) -> T:
+    """Return a fact; raise NotReadable, which skips the check, if it could not be read."""
+    if isinstance(value, Unreadable):
+        raise NotReadable(value)
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the doctor's list. `id` never changes and is never given to another check."""
+    """One check of the doctor. `id` never changes, and no other check ever gets it."""
 
     id: str
     name: str
     """One or two words."""
     asks: str
-    """The question, in a sentence."""
+    """The question that the check answers."""
     why: str
-    """Why it matters and what can be done, for docs/doctor.md."""
-    judge: Callable[[Facts], Judged]
+    """Why it matters and what to do, for docs/doctor.md."""
+    judge: Callable[[Facts], Outcome]
     exit_code: ExitCode = ExitCode.failed
-    """Of `tierd doctor` where this check is the first to fail."""
+    """The exit code of `tierd doctor` if this check is the first to fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check and what it said."""
+    """A check and what it found."""
 
     check: Check
-    judged: Judged
+    outcome: Outcome
 
     @property
     def verdict(self) -> Verdict:
-        return self.judged.verdict
+        return self.outcome.verdict
 
 
-def ask(check: Check, facts: Facts) -> Finding:
-    """What a check says of a machine."""
+def run_check(check: Check, facts: Facts) -> Finding:
+    """Run one check; it is skipped if a fact that it needs could not be read."""
     try:
         return Finding(check, check.judge(facts))
-    except Unseen as unseen:
-        hint = unseen.hidden.hint if facts.is_root else "sudo tierd doctor"
-        return Finding(check, skip(unseen.hidden.why, hint))
+    except NotReadable as missing:
+        hint = missing.hidden.hint if facts.is_root else "run `sudo tierd doctor`"
+        return Finding(check, skip(missing.hidden.why, hint))

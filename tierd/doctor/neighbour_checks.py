@@ -1,76 +1,86 @@
-"""The checks of who else moves or watches memory on this machine, and how that mixes with tierd."""
+"""The checks of other parties on this machine: who else watches, moves or binds memory."""
 
-from tierd.doctor.facts import NUMA_BALANCING_KEY, Facts, Hidden
-from tierd.doctor.findings import Check, Judged, Verdict, fail, ok, seen, skip, warn
+import re
+
+from tierd.doctor.facts import NUMA_BALANCING_KEY, Facts, Unreadable
+from tierd.doctor.findings import Check, Outcome, fail, needed, ok, skip, warn
 from tierd.errors import ExitCode
 from tierd.kdamonds.ownership import Standing, describe_all
 from tierd.machine.neighbours import NUMA_BALANCING_TIERING
 from tierd.machine.processes import PLACERS, Process
 from tierd.machine.sysctls import owner
+from tierd.plans.scope import describe_match, scope
 from tierd.topology import Topology
 from tierd.units import format_ids, format_size
 
-# What a tier would notice: smaller programs may be bound as they like.
+# 64 MiB: a smaller bound program is too small to matter to a tier.
 BOUND_BYTES_MIN = 64 << 20
 NAMED_MAX = 3
 
-# The bits of vm.zone_reclaim_mode: any of them makes a node reclaim before it looks elsewhere.
-_RECLAIM = 1
+_LRU_GEN = re.compile(r"0x([0-9a-f]{1,8})")
 
 
-def _kdamonds(facts: Facts) -> Judged:
-    found = seen(facts.kdamonds)
+def _kdamonds(facts: Facts) -> Outcome:
+    found = needed(facts.kdamonds)
     match found.standing:
         case Standing.none:
-            return ok("nobody has made a kdamond")
+            return ok("there are no kdamonds")
         case Standing.ours:
             pids = ", ".join(str(kdamond.pid) for kdamond in found.listed)
-            return ok(f"{len(found.listed)} kdamonds, all of them tierd's (pids {pids})")
+            return ok(f"all {len(found.listed)} kdamonds are tierd's (pids {pids})")
         case Standing.foreign:
             return fail(
-                f"not tierd's: {describe_all(found.listed)}",
-                "stop who made them (`damo stop`), or set `on_conflict: take_over`",
+                f"there are kdamonds that tierd did not make, so tierd refuses to start: "
+                f"{describe_all(found.listed)}",
+                "stop the program that made them (for damo: `damo stop`), or set "
+                "`on_conflict: take_over`, which deletes them",
             )
 
 
-def _modules(facts: Facts) -> Judged:
-    found = seen(facts.modules)
+def _modules(facts: Facts) -> Outcome:
+    found = needed(facts.modules)
     on = [module.name for module in found if module.enabled]
     if not on:
-        off = ", ".join(module.name for module in found) or "none is there"
-        return ok(f"no DAMON module is on ({off})")
+        off = ", ".join(module.name for module in found) or "none"
+        return ok(f"no DAMON module is on (present, but off: {off})")
     if on != ["damon_stat"]:
         name = next(name for name in on if name != "damon_stat")
         return fail(
-            f"{name} is on, and has DAMON for itself",
-            f"echo N > /sys/module/{name}/parameters/enabled, if nobody needs it",
+            f"{name} is on and uses DAMON exclusively, so tierd cannot start",
+            f"if nobody needs it: `echo N > /sys/module/{name}/parameters/enabled`",
         )
-    if isinstance(facts.config, Hidden) or facts.config.manage_damon_stat:
+    if isinstance(facts.config, Unreadable) or facts.config.manage_damon_stat:
         return warn(
-            "damon_stat is on, and has DAMON for itself: tierd stops it while it runs, and starts "
-            "it again after",
-            "nothing; `damon_stat=N` on the kernel's command line would keep it off",
+            "damon_stat is on and uses DAMON exclusively: tierd switches it off while tierd runs, "
+            "and on again when tierd stops, so its statistics have a gap",
+            "nothing to do; to keep it off, put `damon_stat.enabled=N` on the kernel's command "
+            "line",
         )
     return fail(
-        "damon_stat is on, and has DAMON for itself; the configuration says to leave it alone",
-        "set `neighbours.damon_stat: stop`, or echo N > /sys/module/damon_stat/parameters/enabled",
+        "damon_stat is on and uses DAMON exclusively, and the configuration says to leave it: "
+        "tierd cannot start",
+        "set `neighbours.damon_stat: stop`, or run "
+        "`echo N > /sys/module/damon_stat/parameters/enabled`",
     )
 
 
-def _numa_balancing(facts: Facts) -> Judged:
-    value = seen(facts.numa_balancing)
+def _numa_balancing(facts: Facts) -> Outcome:
+    value = needed(facts.numa_balancing)
     if value is None:
         return ok("this kernel has no NUMA balancing")
     said = f"{NUMA_BALANCING_KEY} is {value}, {_who_set(facts, value)}"
     if value & NUMA_BALANCING_TIERING:
         return warn(
-            f"{said}: it promotes pages as well, at a rate of its own",
-            f"sysctl {NUMA_BALANCING_KEY}={value - NUMA_BALANCING_TIERING}, and where it is set",
+            f"{said}: the kernel promotes pages too, so tierd cannot limit how much moves in all",
+            f"run `sysctl {NUMA_BALANCING_KEY}={value - NUMA_BALANCING_TIERING}`, and change the "
+            "file or profile that sets it",
         )
     if value:
         return warn(
-            f"{said}: pages also follow the CPUs that use them, up from a slow node too",
-            f"sysctl {NUMA_BALANCING_KEY}=0 leaves all of it to tierd; on several sockets, measure",
+            f"{said}: the kernel moves pages to the CPUs that use them, also from a slow node to a "
+            "fast one, so tierd is not the only one that promotes",
+            f"with one socket, run `sysctl {NUMA_BALANCING_KEY}=0`; with several, measure first "
+            "which is faster",
         )
     return ok(f"{said}: only tierd promotes")
 
@@ -81,64 +91,76 @@ def _who_set(facts: Facts, value: int) -> str:
         return f"set by {claim.where}"
     if facts.numa_balancing_claims:
         last = facts.numa_balancing_claims[-1]
-        return f"set by hand or a program, though {last.where} says {last.value}"
-    return "the kernel's default or set by hand"
+        return f"set by hand or by a program, although {last.where} says {last.value}"
+    return "the kernel's default, or set by hand"
 
 
-def _demotion(facts: Facts) -> Judged:
-    value = seen(facts.demotion_enabled)
+def _demotion(facts: Facts) -> Outcome:
+    value = needed(facts.demotion_enabled)
     if value is None:
-        return ok("this kernel has no demotion in reclaim")
+        return ok("this kernel cannot demote in reclaim")
     if value in ("true", "1"):
-        return ok("demotion_enabled is on: in a burst, reclaim demotes rather than swaps")
+        return ok(
+            "demotion_enabled is on: if a fast node runs short, the kernel demotes before it swaps"
+        )
     return warn(
-        "demotion_enabled is off: in a burst faster than tierd, the kernel swaps or drops pages "
-        "of the fast node, with room below",
-        "echo 1 > /sys/kernel/mm/numa/demotion_enabled, or `neighbours.demotion_enabled: on`",
+        "demotion_enabled is off: if a fast node fills up faster than tierd can demote, the kernel "
+        "swaps its pages out or drops them, although slower nodes have room",
+        "set `neighbours.demotion_enabled: on`, or run "
+        "`echo 1 > /sys/kernel/mm/numa/demotion_enabled`",
     )
 
 
-def _zone_reclaim(facts: Facts) -> Judged:
-    value = seen(facts.zone_reclaim_mode)
+def _zone_reclaim(facts: Facts) -> Outcome:
+    value = needed(facts.zone_reclaim_mode)
     if not value:
-        return ok("vm.zone_reclaim_mode is 0: a full node lets allocations go to the next")
+        return ok("vm.zone_reclaim_mode is 0: if a node is full, the next node is used")
     return warn(
-        f"vm.zone_reclaim_mode is {value}: a full fast node reclaims its own pages before an "
-        "allocation may go below",
-        "sysctl vm.zone_reclaim_mode=0",
+        f"vm.zone_reclaim_mode is {value}: on a full fast node each allocation first reclaims "
+        "pages there, which makes programs wait",
+        "run `sysctl vm.zone_reclaim_mode=0`",
     )
 
 
-def _mglru(facts: Facts) -> Judged:
-    value = seen(facts.lru_gen)
+def _mglru(facts: Facts) -> Outcome:
+    value = needed(facts.lru_gen)
     if value is None:
-        return ok("the classic LRU; tierd does not mind either")
-    on = int(value, 16) & 1
+        return ok("this kernel has the classic LRU only; tierd works with it")
+    found = _LRU_GEN.fullmatch(value)
+    if found is None:
+        return warn(
+            f"/sys/kernel/mm/lru_gen/enabled has {value!r}, expected a value such as 0x0007: tierd "
+            "cannot say which LRU is used",
+            "please report this",
+        )
+    on = int(found[1], 16) & 1
     return ok(f"multi-generational LRU is {'on' if on else 'off'} ({value}); tierd works with both")
 
 
-def _placers(facts: Facts) -> Judged:
-    found = [process for process in seen(facts.processes) if process.name in PLACERS]
+def _placers(facts: Facts) -> Outcome:
+    found = [process for process in needed(facts.processes) if process.name in PLACERS]
     if not found:
         return ok(f"none of {', '.join(PLACERS)} runs")
     shown = ", ".join(f"{process.name} (pid {process.pid})" for process in found)
     return warn(
-        f"{shown} places memory too: two hands on one wheel", "stop it, or tierd, and compare"
+        f"{shown} moves memory too: it and tierd undo each other's work",
+        "stop one of the two",
     )
 
 
-def _bound(facts: Facts) -> Judged:
-    listed, topology = seen(facts.processes), facts.topology
-    if isinstance(topology, Hidden):
-        return skip("the nodes could not be read, see above")
+def _bound(facts: Facts) -> Outcome:
+    listed, topology = needed(facts.processes), facts.topology
+    if isinstance(topology, Unreadable):
+        return skip("the nodes could not be read: see TD005")
     bound = [text for process in listed if (text := _binding(process, topology))]
     if not bound:
-        more = "" if facts.is_root else "; what they bound by mempolicy, only root sees"
-        return ok(f"no large program is bound to some of the nodes{more}")
+        more = "" if facts.is_root else "; only root can see bindings by mempolicy"
+        return ok(f"no large program is bound to only some of the nodes{more}")
     rest = f" and {len(bound) - NAMED_MAX} more" if len(bound) > NAMED_MAX else ""
     return warn(
-        f"{', '.join(bound[:NAMED_MAX])}{rest}: DAMON moves pages whatever they are bound to",
-        "keep them out with a class of `cgroups:` with `mode: exclude`",
+        f"bound to some of the nodes: {', '.join(bound[:NAMED_MAX])}{rest}; DAMON ignores that, "
+        "and may move this memory to other nodes",
+        "exclude the program's cgroup, as in `cgroups: {bound: {exclude: [/PATH]}}`",
     )
 
 
@@ -153,137 +175,184 @@ def _binding(process: Process, topology: Topology) -> str | None:
     return None
 
 
-def _swap(facts: Facts) -> Judged:
-    lines = (seen(facts.swaps) or "").splitlines()[1:]
+def _swap(facts: Facts) -> Outcome:
+    lines = [line for line in (needed(facts.swaps) or "").splitlines()[1:] if line.strip()]
     zswap = facts.zswap if isinstance(facts.zswap, str) else "N"
     if not lines:
-        return ok("no swap: cold memory that fits nowhere else stays on the slowest tier")
+        return ok("no swap: cold memory stays on the slowest tier")
     names = ", ".join(line.split()[0] for line in lines)
     how = " through zswap, in compressed memory" if zswap == "Y" else ""
-    return ok(f"swap on {names}{how}: below the slowest tier, and no business of tierd's")
+    return ok(
+        f"swap on {names}{how}: if a node of any tier runs short, its cold memory may be swapped "
+        "out"
+    )
 
 
-def _pressure(facts: Facts) -> Judged:
+def _pressure(facts: Facts) -> Outcome:
     value = facts.pressure
     if isinstance(value, str) and "some" in value:
-        return ok("pressure stall information is there")
-    if value is None or isinstance(value, Hidden):
+        return ok("this kernel measures how long programs wait for memory (PSI)")
+    if value is None or isinstance(value, Unreadable):
         return warn(
-            "no pressure stall information: tierd cannot see whether programs wait for memory",
-            "psi=1 on the kernel's command line (CONFIG_PSI=y)",
+            "no pressure stall information (PSI): tierd cannot see whether programs wait for "
+            "memory, and so not whether headroom is too small",
+            "put `psi=1` on the kernel's command line (needs CONFIG_PSI=y)",
         )
-    return Judged(Verdict.warn, f"/proc/pressure/memory reads {value!r}", "psi=1")
+    return warn(
+        f"/proc/pressure/memory has {value!r}, which tierd does not understand: it cannot see "
+        "whether programs wait for memory",
+        "please report this",
+    )
 
 
-def _thp(facts: Facts) -> Judged:
-    value = seen(facts.thp)
+def _thp(facts: Facts) -> Outcome:
+    value = needed(facts.thp)
     if value is None:
         return ok("this kernel has no transparent huge pages")
     chosen = value.partition("[")[2].partition("]")[0]
     if chosen == "always":
-        return ok("transparent huge pages always: they move whole, so 4 KiB of heat lifts 2 MiB")
+        return ok(
+            "transparent huge pages: always; such a page moves as a whole, so one hot 4 KiB can "
+            "promote 2 MiB"
+        )
     return ok(f"transparent huge pages: {chosen}")
+
+
+def _cgroups(facts: Facts) -> Outcome:
+    if isinstance(facts.config, Unreadable) or isinstance(facts.capabilities, Unreadable):
+        return skip(
+            "the configuration or the kernel's features could not be read: see TD002 and TD004"
+        )
+    classes = facts.config.cgroups
+    if not classes:
+        return ok("no cgroup class is configured: memory of every program may move")
+    found = scope(classes, needed(facts.cgroups), facts.capabilities)
+    if found.degraded:
+        return warn(
+            "; ".join(found.degraded),
+            "compare the paths with the output of `systemd-cgls`; if a class is too large, name "
+            "fewer or smaller subtrees",
+        )
+    return ok("; ".join(describe_match(match) for match in found.matches))
 
 
 CHECKS = (
     Check(
         "TD009",
         "kdamonds",
-        "Has somebody else made kdamonds?",
-        "DAMON's kdamonds are one list that has no owners: whoever writes its length removes those "
-        "of all others. So tierd refuses to start (exit 75) while there is one that it did not "
-        "make, running or not, and this check says whose it looks like. "
-        "`on_conflict: take_over` in the configuration lets tierd remove them.",
+        "Are there kdamonds that tierd did not make?",
+        "A kdamond is a kernel thread that watches memory. The kernel has one list of them for "
+        "everybody: a program that writes the length of the list deletes the kdamonds of all "
+        "others. So tierd refuses to start (exit 75) while there is a kdamond that it did not "
+        "make, running or not. This check says which program probably made it. With "
+        "`on_conflict: take_over` in the configuration tierd deletes it.",
         _kdamonds,
         ExitCode.busy,
     ),
     Check(
         "TD010",
         "DAMON modules",
-        "Does a DAMON module hold DAMON?",
-        "damon_stat, damon_reclaim and damon_lru_sort start a kdamond of their own and take DAMON "
-        "for themselves: while one is on, no other can start. damon_stat only counts, is on at "
-        "boot in newer kernels, and tierd stops and restarts it. The others do work that "
-        "somebody may want, so tierd leaves them alone and cannot start.",
+        "Does a DAMON module use DAMON exclusively?",
+        "damon_stat, damon_reclaim and damon_lru_sort are modules that start their own kdamond. "
+        "While one of them is on, no other kdamond can start. damon_stat only makes statistics, "
+        "and newer kernels switch it on at boot. tierd switches it off while tierd runs. The "
+        "other modules do work that somebody may need: tierd leaves them on, and cannot start.",
         _modules,
         ExitCode.busy,
     ),
     Check(
         "TD011",
         "NUMA balancing",
-        "Does the kernel promote pages too, and who told it to?",
-        "Mode 2 of kernel.numa_balancing promotes what programs touch, in their own time, and "
-        "does not know how full the fast tier is; mode 1 moves pages towards the CPUs that use "
-        "them. Both work beside tierd, but then tierd is not the only one that moves pages, and "
-        "its numbers are not the whole story. TuneD sets 0 in its server profiles. tierd reports "
-        "the setting and where it comes from, and changes nothing.",
+        "Does the kernel move pages too, and what set it so?",
+        "With mode 2 of kernel.numa_balancing the kernel promotes pages that programs touch. "
+        "That costs the programs time, and ignores how full the fast tier is. With mode 1 it "
+        "moves pages to the CPUs that use them. tierd works beside both. But then its numbers "
+        "show only a part of what moves. tierd reports the setting and where it comes from, and "
+        "does not change it. The server profiles of TuneD set 0.",
         _numa_balancing,
     ),
     Check(
         "TD012",
         "demotion",
         "Does the kernel demote when memory runs short?",
-        "tierd keeps some room on fast nodes, and makes more at its own pace. A burst that is "
-        "faster meets the kernel's reclaim: with demotion_enabled it moves cold pages down, "
-        "without it swaps or drops them. tierd switches it on while it runs if the configuration "
-        "says `neighbours.demotion_enabled: on`.",
+        "tierd keeps some memory free on fast nodes. If programs allocate faster than tierd can "
+        "demote, the kernel has to reclaim memory. With demotion_enabled it moves cold pages to "
+        "a slower node; without it, it swaps them out or drops them. With "
+        "`neighbours.demotion_enabled: on` in the configuration tierd switches it on while tierd "
+        "runs.",
         _demotion,
     ),
     Check(
         "TD013",
         "zone reclaim",
-        "May allocations go to the next node?",
-        "With vm.zone_reclaim_mode a full node reclaims its own pages before it lets an "
-        "allocation go to another, which turns a full fast tier into stalls.",
+        "If a node is full, is the next node used?",
+        "With vm.zone_reclaim_mode set, an allocation on a full node first reclaims pages of that "
+        "node. Only then is another node used. tierd keeps fast nodes nearly full, so programs "
+        "would often wait.",
         _zone_reclaim,
     ),
     Check(
         "TD014",
         "MGLRU",
-        "Which page reclaim does the kernel use?",
-        "tierd works with the classic and with the multi-generational LRU. It is listed because "
-        "it explains differences between machines.",
+        "Which LRU does the kernel use to reclaim pages?",
+        "tierd works with the classic and with the multi-generational LRU (MGLRU). This line helps "
+        "to explain why two machines behave differently.",
         _mglru,
     ),
     Check(
         "TD015",
         "programs",
-        "Does a program place memory as well?",
-        "numad binds programs to nodes, memtierd and damo drive DAMON or move pages themselves. "
-        "Two that place the same memory undo each other's work.",
+        "Does another program place memory?",
+        "numad binds programs to nodes. memtierd and damo use DAMON, or move pages themselves. Two "
+        "programs that place the same memory undo each other's work.",
         _placers,
     ),
     Check(
         "TD016",
         "bound programs",
-        "Is a large program bound to some of the nodes?",
-        "DAMON moves physical pages, and asks neither cpusets nor mempolicy: memory of a program "
-        "that numactl or a cpuset bound to a node may be moved to another. Where that matters, "
-        "exclude its cgroup in the configuration. Programs of less than 64 MiB do not count, and "
-        "what programs bound by mempolicy is looked at for the twenty largest, up to 64 GiB each.",
+        "Is a large program bound to only some of the nodes?",
+        "DAMON moves physical pages and ignores cpusets and mempolicy. So memory of a program that "
+        "is bound to one node, by numactl or by a cpuset, may move to another node. If that "
+        "matters, exclude the program's cgroup in the configuration. Programs smaller than 64 MiB "
+        "are not checked. Bindings by mempolicy are checked for the 20 largest programs, and not "
+        "for a program larger than 64 GiB.",
         _bound,
     ),
     Check(
         "TD017",
         "swap",
-        "Is there swap below the slowest tier?",
-        "Swap and zswap take what does not fit in any tier. tierd does not steer them.",
+        "Is there swap, and can memory of a fast node be swapped out?",
+        "tierd does not control swap. The kernel swaps when a node runs short, each node by "
+        "itself. With demotion_enabled (TD012) cold pages of a fast node move to a slower tier; "
+        "only the slowest tier swaps, unless the slower tiers are full. Without it a fast node "
+        "swaps its own cold pages, even if slower nodes have room. A page that is read back from "
+        "swap goes to the node of the CPU that needs it, if that node has room.",
         _swap,
     ),
     Check(
         "TD018",
         "pressure",
         "Can tierd see whether programs wait for memory?",
-        "Pressure stall information (PSI) is how tierd notices that headroom is too small. Without "
-        "it everything works, and that is not seen.",
+        "Pressure stall information (PSI) tells how long programs waited for memory. tierd uses it "
+        "to notice that headroom is too small. Without PSI tierd works, but cannot notice that.",
         _pressure,
     ),
     Check(
         "TD019",
         "huge pages",
         "How large are the pages that move?",
-        "A transparent huge page moves whole. With `always`, a little heat can lift a lot of cold "
-        "memory with it.",
+        "A transparent huge page moves as a whole. With the setting `always`, a few hot bytes can "
+        "promote 2 MiB of mostly cold memory.",
         _thp,
+    ),
+    Check(
+        "TD020",
+        "cgroup classes",
+        "Which cgroups do the cgroup classes of the configuration match?",
+        "A class names subtrees of the cgroup tree. A path that does not exist is a warning: the "
+        "cgroup may be made later, but often the path is misspelt. DAMON can filter single cgroups "
+        "only, so tierd lists each cgroup of a subtree, at most 256. If there are more, it takes "
+        "those with the most memory.",
+        _cgroups,
     ),
 )

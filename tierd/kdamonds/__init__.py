@@ -1,1 +1,1 @@
-"""Doing it: all that changes a kernel, and all that undoes it."""
+"""Everything that changes a kernel, and everything that undoes these changes."""

@@ -1,35 +1,36 @@
-"""A plan that runs, and how a change of it can end."""
+"""A plan that runs in the kernel, and the errors that a change of it can end with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tierd.errors import TierdError
-from tierd.kdamonds.restore import UndoFailed
 from tierd.kdamonds.saved import SavedState
 from tierd.plans.plan import Plan
 
 Record = Callable[[SavedState], None]
-"""Puts a SavedState where it survives a crash, before it returns."""
+"""Writes a SavedState to disk, and returns only when it would survive a crash."""
+
+RESTORE_AGAIN = "run `tierd restore`, which tries again"
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A plan that runs, and what undoes it."""
+    """A plan that runs, and the saved state by which it can be undone."""
 
     plan: Plan
     saved: SavedState
     how: str
-    """How it came to run, in words: started, adopted, goals committed, ..."""
+    """How the plan came to run, in words: started, adopted, goals committed, ..."""
     grows_s: float | None = None
-    """Since when quotas grow from a byte, where kdamonds have just begun with such."""
+    """Monotonic time at which new kdamonds started with quotas that grow; None if none did."""
 
     @property
     def pids(self) -> tuple[int, ...]:
         return self.saved.pids
 
 
-class Undone(TierdError):
-    """A change failed and was taken back: `applied` is what runs, as before the change."""
+class RolledBack(TierdError):
+    """A change failed, and the plan from before it runs again: `applied` describes that plan."""
 
     def __init__(self, error: TierdError, applied: Applied) -> None:
         super().__init__(f"{error}; the change was taken back", error.hint)
@@ -37,10 +38,21 @@ class Undone(TierdError):
         self.applied = applied
 
 
-def failed_undo(error: TierdError, failed: TierdError) -> UndoFailed:
-    """What a change failed with, and what taking it back failed with."""
-    if isinstance(failed, UndoFailed):
-        return UndoFailed(f"{error}; then {failed}", failed.paths)
-    path = getattr(failed, "path", None)
-    paths = () if path is None else (str(path),)
-    return UndoFailed(f"{error}; and taking it back failed: {failed}", paths)
+class UndoFailed(TierdError):
+    """A restore or a rollback is incomplete: `paths` are the files that are not as they were."""
+
+    def __init__(self, message: str, paths: tuple[str, ...], hint: str = RESTORE_AGAIN) -> None:
+        super().__init__(message, hint)
+        self.paths = paths
+
+
+class CgroupsGone(TierdError):
+    """Cgroups of the plan no longer exist. Either nothing was changed, or it was undone."""
+
+    def __init__(self, gone: tuple[str, ...], remaining: frozenset[str]) -> None:
+        super().__init__(
+            f"{len(gone)} cgroups of the plan were removed since it was made, as {gone[0]}",
+            "make the plan again; the daemon does so by itself",
+        )
+        self.remaining = remaining
+        """The cgroups of the plan that still exist."""

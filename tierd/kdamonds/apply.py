@@ -1,99 +1,63 @@
-"""Carries out plans: start, adopt and replace; `steer` has what is done to a plan that runs, and
-`restore` is the way back.
+"""Runs plans in the kernel: starts, adopts, changes, tunes, pauses, resumes and revives them.
 
 Rules of this file:
-1. What is needed to restore is recorded before the first change (`record`), and again before
-   each change of the tree after that.
-2. Every step is verified (`kernel`). A failure is undone; what could not be undone is an error
-   of its own, UndoFailed, that names the files.
+1. What a restore needs is recorded (`record`) before the first change, and again before each
+   later change.
+2. Every step is verified (`kernel`). A failed change is taken back (`rollback`, `restore`). If
+   that fails too, UndoFailed names the files.
 3. A kdamond that is not ours is never written to, unless the config says to take over.
 """
 
 import dataclasses
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from tierd.clock import Clock
 from tierd.errors import Conflict, TierdError
-from tierd.kdamonds.aftermath import rest
-from tierd.kdamonds.applied import Applied, Record, Undone, failed_undo
+from tierd.kdamonds.applied import Applied, Record, RolledBack, UndoFailed
 from tierd.kdamonds.build import (
     all_alive,
     build,
     carry_out,
     change_to,
     every_knob,
-    saved_knobs,
+    keep_tuned_intervals,
+    knobs_to_set,
+    rebuild,
+    run_as_saved,
+    set_knobs,
     stop_all,
-    turn_knobs,
 )
-from tierd.kdamonds.goback import go_back
-from tierd.kdamonds.kernel import NR_KDAMONDS, KdamondDied, Kernel, NotVerified, same
-from tierd.kdamonds.ownership import Standing, describe_all, standing
-from tierd.kdamonds.restore import Restored, UndoFailed, restore, restore_writes, undo
-from tierd.kdamonds.saved import SavedKnob, SavedState, changing
-from tierd.kdamonds.steer import (
-    Health,
-    command,
-    health,
-    pause,
+from tierd.kdamonds.inspection import require_cgroups, require_no_module, require_nodes
+from tierd.kdamonds.kernel import NR_KDAMONDS, Attempts, Kernel
+from tierd.kdamonds.ownership import (
+    ALTERED_HINT,
+    Standing,
+    altered,
+    describe_all,
     require_ours,
-    resume,
-    revive,
-    tune,
+    standing,
 )
-from tierd.machine.neighbours import MODULES, kdamonds, neighbours
-from tierd.plans.changes import Change, Kind, tuned, values
-from tierd.plans.opening import grows, opening
+from tierd.kdamonds.restore import restore_same_boot
+from tierd.kdamonds.rollback import roll_back, roll_back_kdamond, steps_failed, undo_failed
+from tierd.kdamonds.saved import SavedKnob, SavedState, changing
+from tierd.machine.neighbours import kdamonds
+from tierd.plans.changes import Change, ChangeMethod, kdamond_of, values
+from tierd.plans.damon import Command, Write, Writes, kdamond_dir
 from tierd.plans.plan import Plan
-from tierd.sysfs import Sysfs, optional
-from tierd.units import format_ids, parse_ids
-
-__all__ = [
-    "Applied",
-    "Drift",
-    "Health",
-    "KdamondDied",
-    "NotVerified",
-    "Record",
-    "Restored",
-    "UndoFailed",
-    "Undone",
-    "adoption",
-    "command",
-    "drift",
-    "health",
-    "pause",
-    "replace",
-    "rest",
-    "restore",
-    "restore_writes",
-    "resume",
-    "revive",
-    "start",
-    "tune",
-]
-
-HAS_MEMORY = "sys/devices/system/node/has_memory"
 
 HOW = {
-    Kind.none: "adopted as it runs",
-    Kind.goals: "kept running; goals committed",
-    Kind.commit: "kept running; changes committed",
-    Kind.restart: "replaced: turned off and started anew",
+    ChangeMethod.none: "adopted as it runs",
+    ChangeMethod.goals: "kept running; goals committed",
+    ChangeMethod.commit: "kept running; changes committed",
+    ChangeMethod.restart: "replaced: turned off and started anew",
 }
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Drift:
-    """A file that does not hold what the plan says; `found` None: it is not there."""
-
-    path: str
-    wanted: str
-    found: str | None
+_GOAL = re.compile(r"/quotas/goals/\d+/(target_value|current_value)$")
 
 
 def start(
-    sysfs: Sysfs,
-    clock: Clock,
+    kernel: Kernel,
     plan: Plan,
     record: Record,
     *,
@@ -102,76 +66,100 @@ def start(
 ) -> Applied:
     """Make the kernel run the plan, from nothing or from what an earlier tierd left.
 
-    With `saved` the kdamonds that it left running are adopted without a write where they fit,
-    and changed by the smallest change where they do not. Conflict if a kdamond is there that is
-    not ours, unless `take_over`. After any failure the machine is as it was before tierd.
+    With `saved`, the kdamonds of an earlier tierd are adopted: without a write if they fit, else
+    by the smallest change. Conflict if a kdamond exists that is not ours, unless `take_over`.
+    After any failure the machine is as it was before tierd.
     """
-    kernel = Kernel.patient(sysfs, clock)
     boot_id = kernel.boot_id()
     known = saved if saved is not None and saved.boot_id == boot_id else None
     whose = standing(kernel, known)
     if whose is Standing.foreign and not take_over:
-        raise Conflict(
-            f"DAMON is in use: {describe_all(kdamonds(kernel.sysfs))}",
-            "stop its owner, or set `on_conflict: take_over` to have it replaced",
-        )
-    _require_nodes(kernel, plan)
+        hint = "stop its owner, or set `on_conflict: take_over` to have it replaced"
+        if known is not None and altered(kernel, known):
+            hint = ALTERED_HINT
+        raise Conflict(f"DAMON is in use: {describe_all(kdamonds(kernel.sysfs))}", hint)
+    require_nodes(kernel, plan)
+    require_cgroups(kernel, plan)
     if whose is Standing.ours and known is not None:
         return _adopt(kernel, known, plan, record)
-    _require_free(kernel, plan)
+    require_no_module(kernel, plan)
     former = known.knobs if known is not None else ()
-    knobs = saved_knobs(kernel, plan.knobs, former)
+    knobs = knobs_to_set(kernel, plan.knobs, former)
     begun = SavedState(boot_id, plan.writes, knobs=every_knob(knobs, former))
     taken = kernel.count()
     record(begun)
     built = False
     try:
-        turn_knobs(kernel, knobs, former)
+        set_knobs(kernel, knobs, former)
         stop_all(kernel)
         kernel.sysfs.write(NR_KDAMONDS, plan.writes[0].value)
         built = True
-        pids = build(kernel, opening(plan))
-        grows_s = kernel.clock.monotonic() if grows(plan) else None
+        pids = build(kernel, plan.writes_at_start)
+        grows_s = kernel.clock.monotonic() if plan.grows_at_start else None
         running = dataclasses.replace(begun, pids=pids, knobs=knobs)
         record(running)
     except TierdError as error:
-        _take_back(kernel, begun, error, trusted=built)
+        _restore_after(kernel, begun, error, known_ours=built)
         if taken:
             gone = f"{error}; {taken} kdamonds of somebody else were taken over and are stopped"
             raise UndoFailed(gone, (NR_KDAMONDS,)) from error
+        require_cgroups(kernel, plan)
         raise
     how = f"started, in place of {taken} kdamonds of somebody else" if taken else "started"
     return Applied(plan, running, how, grows_s)
 
 
-def adoption(kernel: Kernel, saved: SavedState, plan: Plan) -> Change:
-    """What makes the kdamonds that an earlier tierd left into those of the plan."""
-    change = change_to(kernel, plan.writes)
-    everything = tuple(range(len(plan.kdamonds)))
-    if not all_alive(kernel, saved.pids):
-        return dataclasses.replace(change, kind=Kind.restart)
-    if saved.former and change.kind < Kind.commit:
-        # It died during a change: files may be staged that no commit has followed.
-        return Change(Kind.commit, change.stage, everything)
-    return change
-
-
 def _adopt(kernel: Kernel, saved: SavedState, plan: Plan, record: Record) -> Applied:
-    change = adoption(kernel, saved, plan)
-    knobs = saved_knobs(kernel, plan.knobs, saved.knobs)
-    if change.kind is Kind.none and saved.writes == plan.writes and knobs == saved.knobs:
-        return Applied(plan, saved, HOW[Kind.none])
+    change = _change_to(kernel, saved, plan)
+    knobs = knobs_to_set(kernel, plan.knobs, saved.knobs)
+    if change.method is ChangeMethod.none and saved.writes == plan.writes and knobs == saved.knobs:
+        return Applied(plan, saved, HOW[ChangeMethod.none])
     begun = changing(saved, plan.writes, every_knob(knobs, saved.knobs))
     record(begun)
     try:
-        running = _changed(kernel, saved, plan, change, knobs, record)
+        running = _make_change(kernel, saved, plan, change, knobs, record)
     except TierdError as error:
-        _take_back(kernel, begun, error, trusted=True)
+        _restore_after(kernel, begun, error, known_ours=True)
+        require_cgroups(kernel, plan)
         raise
-    return Applied(plan, running, HOW[change.kind])
+    return Applied(plan, running, HOW[change.method])
 
 
-def _changed(
+def change_plan(kernel: Kernel, applied: Applied, plan: Plan, record: Record) -> Applied:
+    """Run `plan` instead, by the smallest change: nothing, goals only, commit, or off and on.
+
+    This ends a pause. After a failure the former plan runs again, and RolledBack is raised.
+    """
+    saved = applied.saved
+    require_ours(kernel, saved)
+    require_nodes(kernel, plan)
+    require_cgroups(kernel, plan)
+    change = _change_to(kernel, saved, plan)
+    knobs = knobs_to_set(kernel, plan.knobs, saved.knobs)
+    if change.method is ChangeMethod.none and saved.writes == plan.writes and knobs == saved.knobs:
+        return dataclasses.replace(applied, plan=plan)
+    begun = changing(saved, plan.writes, every_knob(knobs, saved.knobs))
+    record(begun)
+    try:
+        running = _make_change(kernel, saved, plan, change, knobs, record)
+    except TierdError as error:
+        raise RolledBack(error, roll_back(kernel, applied, begun, error, record)) from error
+    return Applied(plan, running, HOW[change.method])
+
+
+def _change_to(kernel: Kernel, saved: SavedState, plan: Plan) -> Change:
+    """Return the smallest change that makes our kdamonds run the plan."""
+    change = change_to(kernel, plan.writes)
+    everything = tuple(range(len(plan.kdamonds)))
+    if not all_alive(kernel, saved.pids):
+        return dataclasses.replace(change, method=ChangeMethod.restart)
+    if saved.former and change.method < ChangeMethod.commit:
+        # tierd died during a change: files may have been written that no commit has followed.
+        return Change(ChangeMethod.commit, change.stage, everything)
+    return change
+
+
+def _make_change(
     kernel: Kernel,
     saved: SavedState,
     plan: Plan,
@@ -179,83 +167,158 @@ def _changed(
     knobs: tuple[SavedKnob, ...],
     record: Record,
 ) -> SavedState:
-    """Make what runs into the plan, and record it; who asks undoes what fails."""
-    turn_knobs(kernel, knobs, saved.knobs)
+    """Make the change and record the state after it. The caller undoes a failure."""
+    set_knobs(kernel, knobs, saved.knobs)
     pids = carry_out(kernel, plan.writes, change, saved.pids)
     running = SavedState(saved.boot_id, plan.writes, pids, knobs)
     record(running)
     return running
 
 
-def _take_back(kernel: Kernel, begun: SavedState, error: TierdError, *, trusted: bool) -> None:
+def _restore_after(
+    kernel: Kernel, begun: SavedState, error: TierdError, *, known_ours: bool
+) -> None:
+    """Put the machine back after a start that failed with `error`."""
     try:
-        undo(kernel, begun, trusted=trusted)
+        restore_same_boot(kernel, begun, known_ours=known_ours)
     except UndoFailed as failed:
-        raise failed_undo(error, failed) from error
+        raise undo_failed(error, failed) from error
 
 
-def replace(sysfs: Sysfs, clock: Clock, applied: Applied, plan: Plan, record: Record) -> Applied:
-    """Run `plan` instead, by the smallest change: nothing, goals only, commit, or off and on.
+def command(kernel: Kernel, applied: Applied, index: int, what: Command) -> None:
+    """Give one of our kdamonds a command, and verify that the kdamond runs before and after it."""
+    kernel.require_running(index, "the last look", applied.pids[index])
+    kernel.command(index, what, applied.pids[index])
 
-    A pause ends by it. After a failure the former plan runs again, and Undone says so.
+
+def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
+    """Write goal values (`.../quotas/goals/...`) and commit the goals of their kdamonds."""
+    assert all(_GOAL.search(write.path) for write in changes)
+    named = {kdamond_of(write.path) for write in changes}
+    indices = tuple(sorted(index for index in named if index is not None))
+    for index in indices:
+        kernel.require_running(index, "the last look", applied.pids[index])
+    before = tuple(Write(write.path, kernel.sysfs.read(write.path)) for write in changes)
+    try:
+        for write in changes:
+            kernel.put(write)
+        for index in indices:
+            kernel.command(index, Command.commit_goals, applied.pids[index])
+    except TierdError as error:
+        attempts = Attempts()
+        for write in before:
+            attempts.run(partial(kernel.put, write))
+        on = attempts.run(lambda: tuple(i for i in indices if kernel.status(i).on))
+        for index in on or ():
+            commit = partial(kernel.command, index, Command.commit_goals, applied.pids[index])
+            attempts.run(commit)
+        if attempts.failed:
+            raise steps_failed(error, attempts) from error
+        raise RolledBack(error, applied) from error
+    return applied
+
+
+def revive(kernel: Kernel, applied: Applied, index: int, record: Record) -> Applied:
+    """Turn on again a kdamond that died, with the values of the plan.
+
+    If somebody has removed all kdamonds, they are built anew.
     """
-    kernel = Kernel.patient(sysfs, clock)
     saved = applied.saved
     require_ours(kernel, saved)
-    _require_nodes(kernel, plan)
-    change = adoption(kernel, saved, plan)
-    knobs = saved_knobs(kernel, plan.knobs, saved.knobs)
-    if change.kind is Kind.none and saved.writes == plan.writes and knobs == saved.knobs:
-        return dataclasses.replace(applied, plan=plan)
-    begun = changing(saved, plan.writes, every_knob(knobs, saved.knobs))
+    require_cgroups(kernel, applied.plan)
+    if kernel.count() == 0:
+        return _build_again(kernel, applied, record)
+    return _on_each(
+        kernel,
+        applied,
+        (index,),
+        partial(run_as_saved, kernel, saved),
+        kernel.turn_off,
+        record,
+        f"kdamond {index} turned on again",
+    )
+
+
+def _build_again(kernel: Kernel, applied: Applied, record: Record) -> Applied:
+    saved = applied.saved
+    begun = changing(saved, saved.writes, saved.knobs)
     record(begun)
     try:
-        running = _changed(kernel, saved, plan, change, knobs, record)
+        running = dataclasses.replace(saved, pids=rebuild(kernel, saved.writes))
+        record(running)
     except TierdError as error:
-        raise Undone(error, go_back(kernel, applied, begun, error, record)) from error
-    return Applied(plan, running, HOW[change.kind])
+        try:
+            # The existing kdamonds may belong to another program, so that ours could not be built.
+            begun = dataclasses.replace(begun, knobs=())
+            restore_same_boot(kernel, begun, known_ours=False)
+            record(saved)
+        except TierdError as failed:
+            raise undo_failed(error, failed) from error
+        raise RolledBack(error, applied) from error
+    return dataclasses.replace(applied, saved=running, how="built again")
 
 
-def drift(sysfs: Sysfs, plan: Plan) -> tuple[Drift, ...]:
-    """Where the kernel differs from the plan: pass a Sysfs that asks again.
+def pause(kernel: Kernel, applied: Applied, record: Record) -> Applied:
+    """Stop all moves, by the file `pause` (DAMON keeps its regions) or, if it is absent, by off."""
+    hold, run = partial(_hold, kernel, applied.saved), partial(run_as_saved, kernel, applied.saved)
+    return _on_each(kernel, applied, range(len(applied.pids)), hold, run, record, "paused")
 
-    Current values of goals and tuned intervals may differ; settings that are not there may too.
+
+def resume(kernel: Kernel, applied: Applied, record: Record) -> Applied:
+    """End a pause."""
+    hold, run = partial(_hold, kernel, applied.saved), partial(run_as_saved, kernel, applied.saved)
+    return _on_each(kernel, applied, range(len(applied.pids)), run, hold, record, "resumed")
+
+
+def _hold(kernel: Kernel, saved: SavedState, index: int) -> None:
+    """Keep one kdamond from moving anything."""
+    path = f"{kdamond_dir(index)}/contexts/0/pause"
+    if path not in values(saved.writes) or not kernel.status(index).on:
+        kernel.turn_off(index)
+        return
+    write = Write(path, "Y")
+    change = Change(ChangeMethod.commit, (write,), (index,))
+    keep_tuned_intervals(kernel, saved.writes, change, saved.pids)
+    kernel.put(write)
+    kernel.command(index, Command.commit, saved.pids[index])
+
+
+def _on_each(
+    kernel: Kernel,
+    applied: Applied,
+    indices: Iterable[int],
+    do: Callable[[int], int | None],
+    back: Callable[[int], int | None],
+    record: Record,
+    how: str,
+) -> Applied:
+    """Call `do` for each kdamond, and record the pids. If one call fails, call `back` for each.
+
+    If a call returns no pid, the recorded pid of that kdamond stays.
     """
-    wanted = values(plan.writes)
-    free = tuned(wanted) | {path for path in wanted if path.endswith("/current_value")}
-    found = {path: optional(sysfs, path) for path in wanted if path not in free}
-    drifted = [
-        Drift(path, wanted[path], text) for path, text in found.items() if text != wanted[path]
-    ]
-    for knob in plan.knobs:
-        text = optional(sysfs, knob.path)
-        if text is not None and not same(text, knob.value):
-            drifted.append(Drift(knob.path, knob.value, text))
-    return tuple(drifted)
+    listed = tuple(indices)
+    pids = list(applied.pids)
+    require_ours(kernel, applied.saved)
+    try:
+        for index in listed:
+            pids[index] = do(index) or pids[index]
+        return dataclasses.replace(_with_pids(applied, pids, record), how=how)
+    except TierdError as error:
+        attempts = Attempts()
+        for index in listed:
+            pids[index] = roll_back_kdamond(attempts, back, index) or pids[index]
+        if attempts.failed:
+            raise steps_failed(error, attempts) from error
+        try:
+            former = _with_pids(applied, pids, record)
+        except TierdError as failed:
+            raise undo_failed(error, failed) from error
+        raise RolledBack(error, former) from error
 
 
-def _require_nodes(kernel: Kernel, plan: Plan) -> None:
-    """A node may have gone since the plan was made, and some kernels crash on its number."""
-    present = parse_ids(kernel.sysfs.read(HAS_MEMORY))
-    gone = set(plan.nodes) - set(present)
-    if gone:
-        raise TierdError(
-            f"node {format_ids(gone)} has no memory any more (/{HAS_MEMORY}: "
-            f"{format_ids(present)})",
-            "the plan must be made again",
-        )
-
-
-def _require_free(kernel: Kernel, plan: Plan) -> None:
-    """DAMON's modules hold it for themselves; one that the plan stops is no obstacle."""
-    ours = {knob.path for knob in plan.knobs}
-    others = [
-        module.name
-        for module in neighbours(kernel.sysfs).holders
-        if f"{MODULES}/{module.name}/parameters/enabled" not in ours
-    ]
-    if others:
-        raise Conflict(
-            f"DAMON is held by {', '.join(others)}",
-            " and ".join(f"`echo N > /{MODULES}/{name}/parameters/enabled`" for name in others),
-        )
+def _with_pids(applied: Applied, pids: list[int], record: Record) -> Applied:
+    saved = dataclasses.replace(applied.saved, pids=tuple(pids), former=())
+    if saved == applied.saved:
+        return applied
+    record(saved)
+    return dataclasses.replace(applied, saved=saved)

@@ -1,15 +1,15 @@
-"""Makes the kernel's tree what a list of writes says: from nothing, or by a change.
+"""Puts a list of writes into the kernel: from nothing, or by the smallest change.
 
-These are the steps of `apply`, which records before them and undoes after them.
+`apply` records the saved state before these steps, and undoes them if one fails.
 """
 
 from collections.abc import Iterable
 
-from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel, same
+from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel, same_value
 from tierd.kdamonds.saved import SavedKnob, SavedState
 from tierd.plans.changes import (
     Change,
-    Kind,
+    ChangeMethod,
     difference,
     is_state,
     kdamond_of,
@@ -22,21 +22,24 @@ from tierd.sysfs import optional
 
 
 def build(kernel: Kernel, writes: Writes) -> tuple[int, ...]:
-    """Fill a tree whose nr_kdamonds has just been written, and turn everything on: the pids."""
-    count, *rest = writes
+    """Write the files of all kdamonds, turn the kdamonds on, and return their pids.
+
+    The caller has just written nr_kdamonds, so that all kdamonds are new.
+    """
+    count, *others = writes
     assert count.path == NR_KDAMONDS
     kernel.verify(count)
-    for write in rest:
+    for write in others:
         if not is_state(write):
             kernel.put(write)
     pids = tuple(kernel.turn_on(index) for index in range(int(count.value)))
     for index, pid in enumerate(pids):
-        kernel.require(index, Command.on, pid)
+        kernel.require_running(index, Command.on, pid)
     return pids
 
 
 def rebuild(kernel: Kernel, writes: Writes) -> tuple[int, ...]:
-    """Stop all kdamonds, which are ours, and build anew."""
+    """Stop all kdamonds, which must be ours, and build them anew; return the pids."""
     stop_all(kernel)
     kernel.sysfs.write(writes[0].path, writes[0].value)
     return build(kernel, writes)
@@ -48,7 +51,7 @@ def stop_all(kernel: Kernel) -> None:
 
 
 def all_alive(kernel: Kernel, pids: tuple[int, ...]) -> bool:
-    """Whether just these kdamonds are there, and run."""
+    """Return True if the kernel has exactly the given kdamonds, and all of them run."""
     if kernel.count() != len(pids) or not pids:
         return False
     statuses = [kernel.status(index) for index in range(len(pids))]
@@ -56,21 +59,21 @@ def all_alive(kernel: Kernel, pids: tuple[int, ...]) -> bool:
 
 
 def change_to(kernel: Kernel, writes: Writes) -> Change:
-    """What makes the tree as it is now into what is wanted."""
+    """Return the smallest change after which the kernel holds these writes."""
     return difference(kernel.found(values(writes)), writes)
 
 
 def carry_out(
     kernel: Kernel, writes: Writes, change: Change, pids: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Make the change on running kdamonds; the pids after it."""
-    if change.kind is Kind.none:
+    """Make the change on running kdamonds, and return their pids after it."""
+    if change.method is ChangeMethod.none:
         return pids
-    if change.kind is Kind.restart:
+    if change.method is ChangeMethod.restart:
         return rebuild(kernel, writes)
-    if change.kind is Kind.commit:
-        keep_intervals(kernel, writes, change, pids)
-    command = Command.commit if change.kind is Kind.commit else Command.commit_goals
+    if change.method is ChangeMethod.commit:
+        keep_tuned_intervals(kernel, writes, change, pids)
+    command = Command.commit if change.method is ChangeMethod.commit else Command.commit_goals
     for write in change.stage:
         kernel.put(write)
     for index in change.kdamonds:
@@ -78,28 +81,29 @@ def carry_out(
     return pids
 
 
-def bring(kernel: Kernel, saved: SavedState, index: int) -> int:
-    """Make one kdamond run as `saved` has it, whatever it does now; its pid."""
+def run_as_saved(kernel: Kernel, saved: SavedState, index: int) -> int:
+    """Make one kdamond run as `saved` says, also if it is off now; return its pid."""
     part = tuple(
         write for write in saved.writes if kdamond_of(write.path) == index and not is_state(write)
     )
     change = change_to(kernel, part)
     status = kernel.status(index)
-    if status.on and status.pid == saved.pids[index] and change.kind is not Kind.restart:
+    if status.on and status.pid == saved.pids[index] and change.method is not ChangeMethod.restart:
         carry_out(kernel, part, change, saved.pids)
         return status.pid
-    # Somebody may have started it again: what it runs with is not known, so it starts over.
+    # If another program started the kdamond again, the settings that it uses are not known.
     kernel.turn_off(index)
     for write in change.stage:
         kernel.put(write)
     return kernel.turn_on(index)
 
 
-def keep_intervals(kernel: Kernel, writes: Writes, change: Change, pids: tuple[int, ...]) -> None:
-    """Have tuned intervals written to their files, or the commit would reset them to what stands
-    there.
+def keep_tuned_intervals(
+    kernel: Kernel, writes: Writes, change: Change, pids: tuple[int, ...]
+) -> None:
+    """Have the kernel write tuned intervals to their files: else the commit would reset them.
 
-    Where the intervals themselves change they start over, and that is meant.
+    A kdamond for which the change sets new intervals is left out: its tuning starts over.
     """
     free = {kdamond_of(path) for path in tuned(values(writes))}
     anew = {kdamond_of(write.path) for write in change.stage if "/intervals/" in write.path}
@@ -108,22 +112,22 @@ def keep_intervals(kernel: Kernel, writes: Writes, change: Change, pids: tuple[i
             kernel.command(index, Command.update_intervals, pids[index])
 
 
-def saved_knobs(
+def knobs_to_set(
     kernel: Kernel, knobs: Iterable[Knob], former: tuple[SavedKnob, ...]
 ) -> tuple[SavedKnob, ...]:
-    """Those settings that there are and that must change, with what to put back.
+    """Return the settings that exist and must change, with the values to put back.
 
-    One that an earlier plan has changed already keeps the value from before that.
+    A setting that an earlier plan has changed keeps the value from before that plan.
     """
     found = []
     for knob in knobs:
         now = optional(kernel.sysfs, knob.path)
         if now is None:
             continue
-        before = next((f for f in former if f.path == knob.path and same(f.ours, now)), None)
+        before = next((f for f in former if f.path == knob.path and same_value(f.ours, now)), None)
         if before is not None:
             found.append(SavedKnob(knob.path, before.before, knob.value))
-        elif not same(now, knob.value):
+        elif not same_value(now, knob.value):
             found.append(SavedKnob(knob.path, now, knob.value))
     return tuple(found)
 
@@ -131,29 +135,29 @@ def saved_knobs(
 def every_knob(
     knobs: tuple[SavedKnob, ...], former: tuple[SavedKnob, ...]
 ) -> tuple[SavedKnob, ...]:
-    """Both lists, for as long as a change from one to the other is under way."""
+    """Return the settings of both plans, to be saved during the change from one to the other."""
     paths = {knob.path for knob in knobs}
     return (*knobs, *(knob for knob in former if knob.path not in paths))
 
 
-def turn_knobs(kernel: Kernel, knobs: tuple[SavedKnob, ...], former: tuple[SavedKnob, ...]) -> None:
-    """Put back what is no longer wanted, and set the rest."""
+def set_knobs(kernel: Kernel, knobs: tuple[SavedKnob, ...], former: tuple[SavedKnob, ...]) -> None:
+    """Put back the settings that are no longer wanted, and set the others."""
     paths = {knob.path for knob in knobs}
     for knob in reversed(former):
         if knob.path not in paths:
-            turn_back(kernel, knob)
+            put_knob_back(kernel, knob)
     for knob in knobs:
-        turn_on(kernel, knob)
+        set_knob(kernel, knob)
 
 
-def turn_on(kernel: Kernel, knob: SavedKnob) -> None:
-    """Set it as we want it."""
-    if not same(kernel.sysfs.read(knob.path), knob.ours):
+def set_knob(kernel: Kernel, knob: SavedKnob) -> None:
+    """Write tierd's value to one setting of the kernel."""
+    if not same_value(kernel.sysfs.read(knob.path), knob.ours):
         kernel.put(Write(knob.path, knob.ours))
 
 
-def turn_back(kernel: Kernel, knob: SavedKnob) -> None:
-    """Put back what it was, unless it is gone or somebody else has changed it."""
+def put_knob_back(kernel: Kernel, knob: SavedKnob) -> None:
+    """Set a setting to its former value, unless it is gone or somebody else has changed it."""
     now = optional(kernel.sysfs, knob.path)
-    if now is not None and same(now, knob.ours):
+    if now is not None and same_value(now, knob.ours):
         kernel.put(Write(knob.path, knob.before))

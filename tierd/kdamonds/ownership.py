@@ -1,19 +1,20 @@
-"""Whose kdamonds are there: ours, as the saved state proves, or somebody else's.
+"""Finds whether the existing kdamonds are ours, which the saved state proves, or foreign.
 
-DAMON keeps no owner. A kdamond is ours if it runs with a pid that we noted in this boot, or if
-every value below it is one that we wrote, or were writing when we died.
+DAMON stores no owner. A kdamond is ours if it runs with a pid that we recorded in this boot, or if
+each of its files holds a value that we wrote, or were writing when tierd died.
 """
 
 from collections.abc import Iterable
 from enum import StrEnum
 
+from tierd.errors import Conflict
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
 from tierd.kdamonds.saved import SavedState
-from tierd.machine.neighbours import Kdamond
+from tierd.machine.neighbours import Kdamond, kdamonds
 from tierd.plans.changes import tuned, values
-from tierd.plans.damon import Action, Writes
+from tierd.plans.damon import Action, Write, Writes
 
-# What new objects hold. Other files start at 0, and paths at nothing.
+# The values of the files of a new kdamond, by the end of the path. All other files hold 0.
 _DEFAULTS = {
     "sample_us": "5000",
     "aggr_us": "100000",
@@ -34,11 +35,17 @@ _DEFAULTS = {
 }
 _DEFAULT = "0"
 
+# The hint for kdamonds whose owner tierd cannot prove: the user may know it.
+ALTERED_HINT = (
+    f"if nobody else uses DAMON, `echo 0 > /{NR_KDAMONDS}` removes them; then run `tierd restore`, "
+    "or start tierd"
+)
+
 _MIGRATES = {Action.migrate_hot, Action.migrate_cold}
 
 
 class Standing(StrEnum):
-    """What the kdamonds that exist are to us."""
+    """The owner of the existing kdamonds; `none` if there are no kdamonds."""
 
     none = "none"
     ours = "ours"
@@ -46,13 +53,13 @@ class Standing(StrEnum):
 
 
 def default(path: str) -> str:
-    """What a file of a new object holds."""
+    """Return the value of a file in a new kdamond."""
     folder, _, name = path.rpartition("/")
     return _DEFAULTS.get(f"{folder.rpartition('/')[2]}/{name}", _DEFAULTS.get(name, _DEFAULT))
 
 
 def standing(kernel: Kernel, saved: SavedState | None) -> Standing:
-    """Whether the kdamonds that exist are ours; only reads. `saved` is of this boot."""
+    """Return who owns the existing kdamonds. Only reads; `saved` must be of this boot."""
     count = kernel.count()
     if count == 0:
         return Standing.none
@@ -68,13 +75,13 @@ def standing(kernel: Kernel, saved: SavedState | None) -> Standing:
 
 
 def _ours_by_content(kernel: Kernel, saved: SavedState, lists: tuple[Writes, ...]) -> bool:
-    """Whether every file holds what we wrote, or were writing, or what a new one holds.
+    """True if each file holds a value that we wrote or were writing.
 
-    The last only counts while a change was under way.
+    If tierd died during a change, the value of a new file counts as well.
     """
     known = tuple(values(entry) for entry in lists)
     free = frozenset().union(*(tuned(table) for table in known))
-    paths = {path for table in known for path in table if not _moves(path)} - free
+    paths = {path for table in known for path in table if not _changes_by_itself(path)} - free
     found = kernel.found(sorted(paths))
     return all(
         any(table.get(path) == value for table in known)
@@ -83,13 +90,34 @@ def _ours_by_content(kernel: Kernel, saved: SavedState, lists: tuple[Writes, ...
     )
 
 
-def _moves(path: str) -> bool:
-    """Whether a file changes by commands rather than by settings."""
+def altered(kernel: Kernel, saved: SavedState) -> tuple[tuple[Write, str], ...]:
+    """Return each of our writes whose file now holds another value, with that value.
+
+    The result is empty unless all kdamonds are off, and their directories are those that we made.
+    A result that is not empty means: another program has written into our kdamonds, and may use
+    them now. So the caller does not change these kdamonds, and keeps the saved state.
+    """
+    if any(kernel.status(index).on for index in range(kernel.count())):
+        return ()
+    for writes in (saved.writes, *saved.former):
+        ours, free = values(writes), tuned(values(writes))
+        wanted = {
+            path: ours[path] for path in ours if not _changes_by_itself(path) and path not in free
+        }
+        found = kernel.found(wanted)
+        if found.keys() == wanted.keys():
+            differ = (path for path in wanted if found[path] != wanted[path])
+            return tuple((Write(path, wanted[path]), found[path]) for path in differ)
+    return ()
+
+
+def _changes_by_itself(path: str) -> bool:
+    """True if the value of the file changes without a change of the plan."""
     return path.endswith(("/state", "/current_value"))
 
 
 def describe(kdamond: Kdamond) -> str:
-    """A kdamond that is not ours, and whose it looks like."""
+    """Return a description of a foreign kdamond, with the program that probably made it."""
     running = f"running, pid {kdamond.pid}" if kdamond.running else "off"
     what = ", ".join((*kdamond.operations, *kdamond.actions)) or "empty"
     return f"kdamond {kdamond.index} ({running}: {what}) {_looks_like(kdamond)}"
@@ -98,15 +126,24 @@ def describe(kdamond: Kdamond) -> str:
 def _looks_like(kdamond: Kdamond) -> str:
     actions = set(kdamond.actions)
     if not kdamond.operations:
-        return "was created by hand or by a script that has not gone on"
+        return "was created by hand, or by a script that has stopped half way"
     if actions & _MIGRATES:
         return "looks like tiering by damo or HMSDK, or a tierd whose state is lost"
     if "paddr" not in kdamond.operations:
-        return "looks like damo watching a program"
+        return "looks like damo, which watches a program"
     if actions - {Action.stat}:
         return "looks like damo with a scheme of its own"
-    return "looks like damo watching physical memory"
+    return "looks like damo, which watches physical memory"
 
 
-def describe_all(kdamonds: Iterable[Kdamond]) -> str:
-    return "; ".join(describe(kdamond) for kdamond in kdamonds)
+def describe_all(found: Iterable[Kdamond]) -> str:
+    return "; ".join(describe(kdamond) for kdamond in found)
+
+
+def require_ours(kernel: Kernel, saved: SavedState) -> None:
+    """Raise Conflict if the existing kdamonds are somebody else's."""
+    if standing(kernel, saved) is Standing.foreign:
+        raise Conflict(
+            f"DAMON has been taken over: {describe_all(kdamonds(kernel.sysfs))}",
+            "find out who did it; restart tierd when that program has ended",
+        )

@@ -1,70 +1,72 @@
-"""Puts back what a SavedState knows of, with or without a daemon, as often as need be.
+"""The one way to put the machine back from a SavedState, with or without a daemon.
+
+`restore_all` puts everything back. `park_quotas` is for the time between a kill and the next tierd.
 
 Rules of this file:
-1. What stands as it was is not touched; what somebody else has changed meanwhile is left, and
-   so is a kdamond that is not ours. Both are reported.
-2. One step that fails does not keep the others from being tried, and all are tried again.
-3. What could not be put back is an error that names the files.
+1. A setting or a kdamond that is not ours, or that somebody else has changed, is left and reported.
+2. If one step fails, the others are still tried. Then all are tried again.
+3. If something could not be put back, the error names the files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from tierd.clock import Clock
 from tierd.errors import TierdError
-from tierd.kdamonds.attempts import Attempts
-from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel, same
-from tierd.kdamonds.ownership import Standing, describe_all, standing
-from tierd.kdamonds.saved import SavedKnob, SavedState, from_text
+from tierd.kdamonds.applied import RESTORE_AGAIN, UndoFailed
+from tierd.kdamonds.kernel import NR_KDAMONDS, Attempts, Kernel, NotVerified, same_value
+from tierd.kdamonds.ownership import ALTERED_HINT, Standing, altered, describe_all, standing
+from tierd.kdamonds.saved import HINT, SavedKnob, SavedState, from_text
+from tierd.machine.features import KDAMONDS
 from tierd.machine.neighbours import kdamonds
-from tierd.machine.observe import KDAMONDS
-from tierd.plans.damon import Command, Write, Writes, state_path
+from tierd.plans.changes import kdamond_of, values
+from tierd.plans.damon import Command, Metric, Write, Writes, state_path
 from tierd.record import rundir
 from tierd.record.rundir import RunDir
-from tierd.sysfs import Sysfs, optional
+from tierd.sysfs import SysfsError, optional
+from tierd.tuner.throttle import RESET, TARGET
 
-# A failure that passes is gone at the second try; one that stays is worth no third.
+# Tries of a restore. A short failure is over at the second try. If that fails too, a third would.
 PASSES_MAX = 2
+# Seconds between two tries, so that a short failure can end.
 PASS_WAIT_S = 0.1
 
+ALTERED = "somebody else wrote into our kdamonds while they were off, and may own them now"
 
-class UndoFailed(TierdError):
-    """Something could not be put back: `paths` are the files that are not as they were."""
-
-    def __init__(self, message: str, paths: tuple[str, ...]) -> None:
-        super().__init__(message, "run `tierd restore`, which tries again")
-        self.paths = paths
-
-
-def saved_in(folder: RunDir) -> SavedState | None:
-    """What an earlier tierd left to put back, if any."""
-    text = rundir.load(folder.run / rundir.STATE)
-    return None if text is None else from_text(text)
+_METRIC = "/target_metric"
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was put back, and what was left because it is not, or not any more, ours; sentences."""
+    """What was put back, and what was left because it is not ours (any more), as sentences."""
 
     done: tuple[str, ...]
     left: tuple[str, ...]
 
 
-def restore(sysfs: Sysfs, clock: Clock, saved: SavedState) -> Restored:
-    """Put everything back; UndoFailed names what could not be, and `saved` is worth keeping."""
-    kernel = Kernel.patient(sysfs, clock)
-    if kernel.boot_id() != saved.boot_id:
+def saved_in(folder: RunDir) -> SavedState | None:
+    """Return the state that an earlier tierd left in its run directory; None if there is none."""
+    text = rundir.load(folder.run / rundir.STATE, rundir.STATE_BYTES_MAX)
+    return None if text is None else from_text(text)
+
+
+def restore_all(kernel: Kernel, saved: SavedState) -> Restored:
+    """Put everything back. After an UndoFailed, keep `saved`: a later restore needs it."""
+    try:
+        boot_id = kernel.boot_id()
+    except SysfsError as error:
+        raise UndoFailed(f"could not put anything back: {error}", (error.path,)) from error
+    if boot_id != saved.boot_id:
         return Restored((), ())
-    return undo(kernel, saved, trusted=False)
+    return restore_same_boot(kernel, saved, known_ours=False)
 
 
-def undo(kernel: Kernel, saved: SavedState, *, trusted: bool) -> Restored:
-    """`restore` in the boot that `saved` is of.
+def restore_same_boot(kernel: Kernel, saved: SavedState, *, known_ours: bool) -> Restored:
+    """Put everything back, where `saved` is known to be of this boot.
 
-    `trusted` is who knows that the kdamonds are ours without having to look.
+    With `known_ours` the kdamonds are taken to be ours; else their files must prove it.
     """
-    run = _Run(kernel, saved, trusted)
+    run = _Run(kernel, saved, known_ours)
     run.once()
     for _ in range(PASSES_MAX - 1):
         if run.attempts.failed:
@@ -75,77 +77,149 @@ def undo(kernel: Kernel, saved: SavedState, *, trusted: bool) -> Restored:
     paths = tuple(run.attempts.failed)
     named = ", ".join(f"/{path}" for path in paths)
     reasons = "; ".join((run.attempts.reasons, *run.left))
-    raise UndoFailed(f"could not put back {named}: {reasons}", paths)
+    raise UndoFailed(f"could not put back {named}: {reasons}", paths, run.hint)
 
 
-def restore_writes(sysfs: Sysfs, clock: Clock, saved: SavedState) -> Writes:
-    """What `restore` would write now."""
-    return tuple(_wanted(Kernel.patient(sysfs, clock), saved))
+def restore_writes(kernel: Kernel, saved: SavedState) -> Writes:
+    """Return the writes that `restore_all` would make now."""
+    return tuple(_restore_writes(kernel, saved))
 
 
-def _wanted(kernel: Kernel, saved: SavedState) -> Iterator[Write]:
+def _restore_writes(kernel: Kernel, saved: SavedState) -> Iterator[Write]:
     if saved.boot_id != kernel.boot_id():
         return
-    if standing(kernel, saved) is Standing.ours:
+    whose = standing(kernel, saved)
+    if whose is Standing.foreign and (reasons := _altered(kernel, saved)):
+        named = "; ".join(reasons.values())
+        raise UndoFailed(f"{ALTERED}: {named}", tuple(reasons), ALTERED_HINT)
+    if whose is Standing.ours:
         for index in range(kernel.count()):
             if kernel.status(index).state != Command.off:
                 yield Write(state_path(index), Command.off)
         yield Write(NR_KDAMONDS, "0")
     for knob in reversed(saved.knobs):
         found = optional(kernel.sysfs, knob.path)
-        if found is not None and same(found, knob.ours):
+        if found is not None and same_value(found, knob.ours):
             yield Write(knob.path, knob.before)
+
+
+def _altered(kernel: Kernel, saved: SavedState) -> dict[str, str]:
+    """Return a sentence for each file whose value somebody else changed, by path."""
+    found = altered(kernel, saved)
+    return {write.path: str(NotVerified(write, value)) for write, value in found}
 
 
 @dataclass(slots=True)
 class _Run:
-    """Tries at everything, and what came of them; `attempts` and `left` are of the last one."""
+    """One restore, which may need two tries. `attempts`, `left`, `hint` belong to the last try."""
 
     kernel: Kernel
     saved: SavedState
-    trusted: bool
+    known_ours: bool
     done: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     attempts: Attempts = field(default_factory=Attempts)
+    hint: str = RESTORE_AGAIN
 
     def once(self) -> None:
         self.attempts = Attempts()
+        self.hint = RESTORE_AGAIN
         self.left.clear()
         # DAMON's modules cannot start while a kdamond runs, so the kdamonds go first.
-        self.attempts.run(self._kdamonds)
+        self.attempts.run(self._remove_kdamonds)
         for knob in reversed(self.saved.knobs):
-            self.attempts.run(partial(self._knob, knob))
+            self.attempts.run(partial(self._put_knob_back, knob))
 
-    def _kdamonds(self) -> bool:
-        whose = Standing.ours if self.trusted else standing(self.kernel, self.saved)
+    def _remove_kdamonds(self) -> None:
+        whose = Standing.ours if self.known_ours else standing(self.kernel, self.saved)
         count = self.kernel.count()
         if whose is Standing.foreign:
-            self.left.append(f"not ours: {describe_all(kdamonds(self.kernel.sysfs))}")
+            self._report_foreign()
         if whose is not Standing.ours or count == 0:
-            return True
-        stopped = [self.attempts.run(partial(self._stop, index)) for index in range(count)]
-        if all(stopped):
-            empty = Write(NR_KDAMONDS, "0")
-            self.kernel.sysfs.write(empty.path, empty.value)
-            # Ours are gone: whatever is there from now on must show whose it is.
-            self.trusted = False
-            self.kernel.verify(empty)
-            self.done.append(f"/{KDAMONDS}: {count} kdamonds removed")
-        return True
+            return
+        for index in range(count):
+            self.attempts.run(partial(self.kernel.turn_off, index))
+        if self.attempts.failed:
+            return
+        empty = Write(NR_KDAMONDS, "0")
+        self.kernel.sysfs.write(empty.path, empty.value)
+        # Our kdamonds are gone. From now on a kdamond counts as ours only with a proof.
+        self.known_ours = False
+        self.kernel.verify(empty)
+        self.done.append(f"/{KDAMONDS}: {count} kdamonds removed")
 
-    def _stop(self, index: int) -> bool:
-        self.kernel.turn_off(index)
-        return True
+    def _report_foreign(self) -> None:
+        reasons = _altered(self.kernel, self.saved)
+        if reasons:
+            self.attempts.failed |= reasons
+            self.left.append(ALTERED)
+            self.hint = ALTERED_HINT
+        else:
+            self.left.append(f"not ours: {describe_all(kdamonds(self.kernel.sysfs))}")
 
-    def _knob(self, knob: SavedKnob) -> bool:
+    def _put_knob_back(self, knob: SavedKnob) -> None:
         found = optional(self.kernel.sysfs, knob.path)
-        if found is not None and same(found, knob.before):
-            return True
-        if found is None or not same(found, knob.ours):
+        if found is not None and same_value(found, knob.before):
+            return
+        if found is None or not same_value(found, knob.ours):
             self.left.append(
                 f"/{knob.path}: {found or 'gone'}, changed by somebody else; left as it is"
             )
-            return True
+            return
         self.kernel.put(Write(knob.path, knob.before))
         self.done.append(f"/{knob.path}: {knob.before}")
-        return True
+
+
+def park_quotas(kernel: Kernel, saved: SavedState) -> tuple[int, ...]:
+    """Park the quotas of our running kdamonds until the next tierd starts; return their indices.
+
+    After a kill the kernel goes on using the last inputs of the quota goals: a quota may grow
+    to its limit, or shrink too slowly. This resets each quota to one byte, which moves nothing.
+    Kdamonds that are off, or not ours, are left.
+    """
+    if kernel.boot_id() != saved.boot_id:
+        return ()
+    attempts = Attempts()
+    parked = attempts.run(partial(_park_all, kernel, saved, attempts)) or ()
+    if attempts.failed:
+        raise TierdError(
+            f"quotas could not be parked, and may go on moving memory: {attempts.reasons}",
+            "start tierd, which adopts them, or run `tierd restore`, which removes them",
+        )
+    return parked
+
+
+def _park_all(kernel: Kernel, saved: SavedState, attempts: Attempts) -> tuple[int, ...]:
+    """Park the quotas of each kdamond, even if another one failed; return the parked indices."""
+    if standing(kernel, saved) is not Standing.ours:
+        return ()
+    targets = goal_targets(saved.writes)
+    count = kernel.count()
+    return tuple(i for i in range(count) if attempts.run(partial(_park, kernel, i, targets)))
+
+
+def _park(kernel: Kernel, index: int, targets: Mapping[str, int]) -> bool:
+    """Return True if the kdamond has inputs, and its quotas were parked."""
+    status = kernel.status(index)
+    # If tierd was killed while it changed the directories, some of the files may be missing.
+    inputs = kernel.found(path for path in targets if kdamond_of(path) == index)
+    if not status.on or not inputs:
+        return False
+    for path in inputs:
+        kernel.put(Write(path, str(targets[path] * RESET.value // TARGET)))
+    kernel.command(index, Command.commit_goals, status.pid)
+    return True
+
+
+def goal_targets(writes: Writes) -> Mapping[str, int]:
+    """Return the target of each `user_input` goal in the writes, by the path of its input."""
+    held = values(writes)
+    goals = (
+        path.removesuffix(_METRIC)
+        for path, value in held.items()
+        if path.endswith(_METRIC) and value == Metric.user_input
+    )
+    try:
+        return {f"{goal}/current_value": int(held[f"{goal}/target_value"]) for goal in goals}
+    except (KeyError, ValueError) as error:
+        raise TierdError(f"the saved state is damaged: no target ({error!r})", HINT) from error

@@ -1,24 +1,44 @@
-"""What must survive tierd's death: which kdamonds are ours, and what to put back.
+"""The saved state, which must survive a crash: which kdamonds are ours, and what to put back.
 
-It is written before the first change and before each change after that, so that a kill at any
-point leaves enough to restore. Text in, value out; the daemon owns the file.
+It is written before each change, so that a restore is possible after a kill at any point. This
+module only turns it into text and back; the daemon owns the file.
+
+A restore writes these values as root. So only paths that tierd itself saves are accepted.
 """
 
 import json
+import re
 from dataclasses import dataclass, replace
 
 from tierd.errors import TierdError
+from tierd.machine.features import KDAMONDS
 from tierd.plans.damon import Write, Writes, fingerprint
+from tierd.policy import DAMON_STAT_ENABLED, DEMOTION_ENABLED
+from tierd.record import fields
 
 SCHEMA = "tierd.saved/1"
 
-# Only a crash in the middle of a change leaves more than one behind.
+# Former lists of writes that are kept. Each crash in the middle of a change adds one.
 FORMER_MAX = 4
+
+# The settings outside DAMON that a plan may change.
+KNOBS = frozenset({DAMON_STAT_ENABLED, DEMOTION_ENABLED})
+
+_TREE = re.compile(re.escape(KDAMONDS) + r"(/[a-z0-9_]+){1,16}")
+# The value of a setting, as Y, true or 1.
+_SETTING = re.compile(r"[ -~]{0,64}")
+
+# Writes: enough for 64 nodes with three schemes of 256 filters each, at five writes per filter.
+WRITES_MAX = 1 << 18
+# Characters of a value: PATH_MAX, since the path of a cgroup is the longest.
+VALUE_CHARS_MAX = 4_096
+PATH_CHARS_MAX = 256
+KDAMONDS_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class SavedKnob:
-    """A setting that we change: its path, what it was, and what we make it."""
+    """A setting that we change: its path, its former value, and our value."""
 
     path: str
     before: str
@@ -27,17 +47,17 @@ class SavedKnob:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """One moment of an applied plan, or of a change that has begun."""
+    """What the kernel holds under a plan that runs, or during a change that has begun."""
 
     boot_id: str
-    """After a reboot nothing of it is left in the kernel."""
+    """The boot in which this was written. After a reboot the kernel holds nothing of it."""
     writes: Writes
-    """What the kernel's tree holds, or is about to."""
+    """What DAMON's files hold, or are about to hold."""
     pids: tuple[int, ...] = ()
-    """Of our kdamonds, in order; empty until they run."""
+    """The pids of our kdamonds, by index; empty until they run."""
     knobs: tuple[SavedKnob, ...] = ()
     former: tuple[Writes, ...] = ()
-    """What the tree may still hold while a change is under way; empty when none is."""
+    """What DAMON's files may still hold while a change is under way; else empty."""
 
     @property
     def fingerprint(self) -> str:
@@ -45,11 +65,12 @@ class SavedState:
 
     @property
     def settled(self) -> bool:
-        """Whether the last change came to its end."""
+        """True if the last change was completed."""
         return bool(self.pids) and not self.former
 
 
 def to_text(saved: SavedState) -> str:
+    assert {knob.path for knob in saved.knobs} <= KNOBS, "a restore would refuse these"
     document = {
         "schema": SCHEMA,
         "boot_id": saved.boot_id,
@@ -62,30 +83,30 @@ def to_text(saved: SavedState) -> str:
 
 
 def from_text(text: str) -> SavedState:
-    """The state that `to_text` wrote; anything else is refused, not guessed at."""
+    """Return the state that `to_text` wrote. Any other text is refused."""
     try:
-        raw = json.loads(text)
+        raw = fields.document(text)
         if raw["schema"] != SCHEMA:
             raise TierdError(f"the saved state has schema {raw['schema']!r}, not {SCHEMA!r}", HINT)
         return SavedState(
-            boot_id=_text(raw["boot_id"]),
+            boot_id=fields.name(raw["boot_id"]),
             writes=_writes(raw["writes"]),
-            pids=tuple(int(pid) for pid in raw["pids"]),
-            knobs=tuple(SavedKnob(*_texts(entry, 3)) for entry in raw["knobs"]),
-            former=tuple(_writes(entry) for entry in raw["former"]),
+            pids=tuple(fields.pid(pid) for pid in fields.rows(raw["pids"], KDAMONDS_MAX)),
+            knobs=tuple(_knob(entry) for entry in fields.rows(raw["knobs"], len(KNOBS))),
+            former=tuple(_writes(entry) for entry in fields.rows(raw["former"], FORMER_MAX)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise TierdError(f"the saved state is damaged: {error!r}", HINT) from error
 
 
 HINT = (
-    "remove it if nothing of tierd runs; DAMON's own state is below /sys/kernel/mm/damon/admin, "
-    "and `echo off > .../kdamonds/N/state` stops a kdamond"
+    "if tierd does not run, remove the file; then `echo off > .../kdamonds/N/state` below "
+    "/sys/kernel/mm/damon/admin stops a kdamond that is left"
 )
 
 
 def changing(saved: SavedState, writes: Writes, knobs: tuple[SavedKnob, ...]) -> SavedState:
-    """The state to record before the tree is made into `writes`."""
+    """Return the state to record before a change to `writes` begins."""
     held = dict.fromkeys((saved.writes, *saved.former))
     return replace(saved, writes=writes, knobs=knobs, former=tuple(held)[:FORMER_MAX])
 
@@ -94,18 +115,28 @@ def _pairs(writes: Writes) -> list[list[str]]:
     return [[write.path, write.value] for write in writes]
 
 
-def _writes(raw: list[list[object]]) -> Writes:
-    return tuple(Write(*_texts(entry, 2)) for entry in raw)
+def _writes(raw: object) -> Writes:
+    return tuple(_write(entry) for entry in fields.rows(raw, WRITES_MAX))
 
 
-def _texts(raw: list[object], count: int) -> list[str]:
-    texts = [_text(value) for value in raw]
-    if len(texts) != count:
-        raise ValueError(f"expected {count} texts, found {raw!r}")
-    return texts
+def _write(raw: object) -> Write:
+    path, value = (_text(entry, VALUE_CHARS_MAX) for entry in fields.rows(raw, 2))
+    if len(path) > PATH_CHARS_MAX or not _TREE.fullmatch(path):
+        raise ValueError(f"{path!r} is not a file of DAMON's kdamonds")
+    return Write(path, value)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, found {value!r}")
+def _knob(raw: object) -> SavedKnob:
+    path, before, ours = (_text(entry, PATH_CHARS_MAX) for entry in fields.rows(raw, 3))
+    if path not in KNOBS:
+        raise ValueError(f"{path!r} is not a setting that tierd changes")
+    if not _SETTING.fullmatch(before) or not _SETTING.fullmatch(ours):
+        raise ValueError(f"{before!r} and {ours!r} are not values of {path}")
+    return SavedKnob(path, before, ours)
+
+
+def _text(value: object, chars_max: int) -> str:
+    """Return the value if it is text. The name of a cgroup may hold any bytes."""
+    if not isinstance(value, str) or len(value) > chars_max:
+        raise ValueError(f"expected text of at most {chars_max} characters")
     return value

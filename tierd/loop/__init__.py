@@ -1,1 +1,1 @@
-"""Keeping it going: when what happens, and what systemd and the journal hear of it."""
+"""The daemon's loop: when it does what, and what systemd and the journal are told."""

@@ -1,7 +1,7 @@
-"""Log lines for the journal, with fields to search by: journald's native protocol, by hand.
+"""Send log lines to the journal, with fields to search by (the native protocol of journald).
 
-`journalctl -u tierd TIERD_EVENT=degraded` finds what the loop said under that name; every kind of
-event has a MESSAGE_ID of its own. Where stderr is no journal, lines go there as they are.
+`journalctl -u tierd TIERD_EVENT=degraded` finds the events of that name. Every kind of event has a
+MESSAGE_ID. If stderr is not the journal, lines go to stderr as they are.
 """
 
 import logging
@@ -13,10 +13,12 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from tierd.views.visible import visible
+
 STDERR = 2
 SOCKET = Path("/run/systemd/journal/socket")
 
-# The ids of our kinds of events are made of their names; this is what makes them ours.
+# The namespace of the ids of our events. An id is made from it and the name of the event.
 EVENTS = uuid.UUID("5f0a3c1e-6a0b-4c43-9d8e-7b1d2f6a9c55")
 
 # syslog(3), by the levels of `logging`.
@@ -30,12 +32,12 @@ PRIORITIES = {
 
 
 def message_id(event: str) -> str:
-    """The id of a kind of event: 32 hexadecimal digits, the same for ever."""
+    """Return the id of a kind of event: 32 hexadecimal digits that never change."""
     return uuid.uuid5(EVENTS, event).hex
 
 
 def entry(fields: Mapping[str, str]) -> bytes:
-    """One entry: a line per field; a value of several lines goes with its length."""
+    """Return one entry: a line per field. A value of several lines is sent with its length."""
     parts = []
     for name, value in fields.items():
         raw = value.encode("utf-8", "replace")
@@ -47,13 +49,13 @@ def entry(fields: Mapping[str, str]) -> bytes:
 
 
 def reads_stderr(environ: Mapping[str, str], stderr: int) -> bool:
-    """Whether the journal is at the other end of stderr (systemd.exec(5), $JOURNAL_STREAM)."""
+    """True if stderr is connected to the journal (systemd.exec(5), $JOURNAL_STREAM)."""
     found = os.fstat(stderr)
     return environ.get("JOURNAL_STREAM", "") == f"{found.st_dev}:{found.st_ino}"
 
 
 class JournalHandler(logging.Handler):
-    """Sends records to the journal; to stderr those that it will not take."""
+    """Sends records to the journal, or to stderr if the journal refuses them."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -61,8 +63,9 @@ class JournalHandler(logging.Handler):
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
     def emit(self, record: logging.LogRecord) -> None:
+        message = visible(record.getMessage())
         fields = {
-            "MESSAGE": record.getMessage(),
+            "MESSAGE": message,
             "PRIORITY": str(PRIORITIES.get(record.levelno, 6)),
             "SYSLOG_IDENTIFIER": "tierd",
         }
@@ -72,17 +75,24 @@ class JournalHandler(logging.Handler):
         try:
             self._socket.sendto(entry(fields), self._path)
         except OSError:
-            sys.stderr.write(f"<{fields['PRIORITY']}>tierd: {record.getMessage()}\n")
+            sys.stderr.write(f"<{fields['PRIORITY']}>tierd: {message}\n")
 
     def close(self) -> None:
         self._socket.close()
         super().close()
 
 
+class _Visible(logging.Formatter):
+    """Formats log lines for a terminal: characters that are not printable are escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def handler() -> logging.Handler:
-    """Where this process's log goes."""
+    """Return the log handler of this process."""
     if reads_stderr(os.environ, STDERR) and SOCKET.exists():
         return JournalHandler(SOCKET)
     made = logging.StreamHandler(sys.stderr)
-    made.setFormatter(logging.Formatter("tierd: %(message)s"))
+    made.setFormatter(_Visible("tierd: %(message)s"))
     return made

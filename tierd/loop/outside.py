@@ -1,36 +1,40 @@
-"""Everything that the loop acts through: kernel files, time, events, our own files, readers."""
+"""What the loop needs from outside: kernel files, time, events, our own files, and publishing.
+
+It is passed in, so that tests and the simulation can replace it.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tierd.clock import Clock
 from tierd.configuration.config import Config
+from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.saved import SavedState
 from tierd.loop.running import Identity, Running
-from tierd.record.counters import Counters
+from tierd.record.bookkeeping import Bookkeeping
+from tierd.record.scheme_totals import Totals
 from tierd.record.snapshot import EventStatus, Snapshot
 from tierd.serving.inbox import Inbox
 from tierd.sysfs import Sysfs
 
 
 class Store(Protocol):
-    """Our own files, as far as the loop needs them."""
+    """Saves and loads our own files for the loop: the state to restore, and the totals."""
 
     def record(self, saved: SavedState) -> None: ...
     def saved(self) -> SavedState | None: ...
     def forget(self) -> None: ...
     def handed_over(self) -> bool: ...
-    def save_counters(self, counters: Counters) -> None: ...
-    def counters(self) -> Counters: ...
+    def save_counters(self, counters: Totals, *, lasting: bool) -> None: ...
+    def counters(self) -> Totals: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Everything that the loop acts through."""
+    """The objects and functions by which the loop reads, waits, writes and publishes."""
 
-    sysfs: Sysfs
-    clock: Clock
+    kernel: Kernel
     inbox: Inbox
     store: Store
     who: Identity
@@ -39,4 +43,16 @@ class Outside:
     publish: Callable[[Snapshot, Running], None]
     log: Callable[[EventStatus], None]
     ticks_per_s: int = 100
-    """Of the processor times in /proc (USER_HZ)."""
+    """Clock ticks per second in the processor times of /proc (USER_HZ)."""
+    books: Bookkeeping = field(default_factory=Bookkeeping)
+    """Counts and reports files that could not be saved."""
+
+    @property
+    def sysfs(self) -> Sysfs:
+        """The kernel's files. Each access is tried again while DAMON is busy."""
+        return self.kernel.sysfs
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that the loop uses."""
+        return self.kernel.clock

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 
 from tierd import __version__
 from tierd.configuration.config import Config, Mode
-from tierd.kdamonds.apply import Applied
+from tierd.kdamonds.applied import Applied
 from tierd.loop.supervise import Debounce, Refresh, Retry
 from tierd.loop.tuning import Tuning
 from tierd.machine.cputime import CpuTotal
+from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import Rival
-from tierd.machine.observe import Capabilities
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
 from tierd.plans.damon import Metric
 from tierd.plans.plan import Aim, Direction, Item
-from tierd.record.counters import Counters, Series
+from tierd.record.scheme_totals import Series, Totals
 from tierd.record.snapshot import (
     EventStatus,
     GoalStatus,
@@ -38,7 +38,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The loop's memory. `applied` is None while nothing can run; `trouble` says why."""
+    """The state of the loop. `applied` is None while nothing can run; `trouble` says why."""
 
     config: Config
     topology: Topology
@@ -46,15 +46,15 @@ class Running:
     applied: Applied | None = None
     paused: bool = False
     trouble: str = ""
-    counters: Counters = field(default_factory=Counters)
+    counters: Totals = field(default_factory=Totals)
     cpu_before_s: Mapping[int, float] = field(default_factory=dict)
-    """By node, what its kdamonds had used by our first look: some of it while no tierd ran."""
+    """The processor time that the kdamonds of a node had used at the first tick of this daemon."""
     watermarks: tuple[Watermarks, ...] = ()
     before: Sample | None = None
     sample: Sample | None = None
     conflicts: tuple[Rival, ...] = ()
     retries: Mapping[int, Retry] = field(default_factory=dict)
-    """By kdamond; WHOLE stands for the start of everything."""
+    """Retries by kdamond. WHOLE is the key for the start of the whole plan."""
     restarts: Mapping[int, int] = field(default_factory=dict)
     refresh: Refresh = field(default_factory=Refresh)
     tuning: Tuning = field(default_factory=Tuning)
@@ -69,25 +69,25 @@ WHOLE = -1
 
 
 def state_of(running: Running) -> State:
-    """The one word for what tierd does now."""
+    """Return the word for what tierd does now."""
     if running.trouble:
         return State.degraded
-    if running.applied is None:
-        return State.starting
     if running.paused:
         return State.paused
+    if running.applied is None:
+        return State.starting
     return State.observing if running.config.mode is Mode.observe else State.active
 
 
 def reason_of(running: Running) -> str:
-    """The one sentence beside it."""
+    """Return the sentence that explains the state."""
     if running.trouble or running.applied is None:
         return running.trouble or "nothing runs yet"
     return running.applied.how
 
 
 def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapshot:
-    """Everything that a reader may ask, as of now."""
+    """Return the snapshot of now, which has everything that a reader may ask for."""
     applied, sample = running.applied, running.sample
     tuner = applied.plan.tuner if applied else None
     return Snapshot(
@@ -176,7 +176,7 @@ def _kdamond_sample(sample: Sample | None, index: int) -> KdamondSample | None:
 
 
 def _rate(running: Running, item: Item) -> float:
-    """Bytes per second between the last two refreshes; 0 where a kdamond began between them."""
+    """Return the bytes per second between the last two samples; 0 if a kdamond started between."""
     now = _scheme_sample(running.sample, item)
     before = _scheme_sample(running.before, item)
     if now is None or before is None or running.sample is None or running.before is None:
@@ -186,7 +186,7 @@ def _rate(running: Running, item: Item) -> float:
 
 
 def _goals(running: Running, sample: Sample) -> tuple[GoalStatus, ...]:
-    """Every aim once, with where its node is."""
+    """Return every aim once, with the share that its node has now."""
     aims = {item.aim: item for item in running.applied.plan.items} if running.applied else {}
     return tuple(_goal(aim, sample.node(aim.node)) for aim in aims)
 
@@ -213,13 +213,14 @@ def _kdamonds(running: Running) -> tuple[KdamondStatus, ...]:
                 restarts_total=running.restarts.get(watch.index, 0),
                 cpu_seconds_total=running.counters.cpu.get(watch.node, CpuTotal()).total_s,
                 cpu_seconds_before=running.cpu_before_s.get(watch.node, 0.0),
+                cpu_known=watch.node in running.counters.cpu,
             )
         )
     return tuple(found)
 
 
 def moved_bytes(running: Running, direction: Direction) -> int:
-    """What went one way since the counters began."""
+    """Return the bytes moved in one direction since the totals began."""
     if running.applied is None:
         return 0
     return sum(

@@ -1,4 +1,4 @@
-"""Puts the daemon together for `tierd run`: a machine, files, the socket, signals, words."""
+"""Put the daemon of `tierd run` together: machine, files, socket, signals and log."""
 
 import json
 import logging
@@ -13,20 +13,17 @@ from tierd.clock import Clock, SystemClock
 from tierd.configuration import configfile
 from tierd.configuration.config import Config, Mode
 from tierd.errors import ExitCode, TierdError
-from tierd.kdamonds import saved
-from tierd.kdamonds.restore import saved_in
-from tierd.kdamonds.saved import SavedState
+from tierd.kdamonds.kernel import Kernel
 from tierd.loop import daemon, journal, systemd
 from tierd.loop.outside import Outside
 from tierd.loop.running import Identity, Running, moved_bytes
+from tierd.loop.store import FileStore
 from tierd.loop.systemd import FedInbox, Notifier
-from tierd.machine import discovery, observe
+from tierd.machine import discovery, features
 from tierd.plans.plan import Direction, Plan
-from tierd.record import counters as totals
-from tierd.record import outlook, rundir, tally
+from tierd.record import outlook, rundir
 from tierd.record.chronicle import Chronicle
-from tierd.record.counters import Counters
-from tierd.record.rundir import RunDir
+from tierd.record.rundir import FileError, RunDir
 from tierd.record.snapshot import (
     RECENT_SCHEMA,
     SCHEMA,
@@ -36,25 +33,24 @@ from tierd.record.snapshot import (
     document,
     look,
 )
-from tierd.record.tally import Tally
-from tierd.serving import api
+from tierd.serving import api, remote_sysfs
 from tierd.serving.inbox import Event, Inbox, SystemInbox
-from tierd.sysfs import CountedSysfs, PatientSysfs, RealSysfs, Sysfs
+from tierd.sysfs import CountedSysfs, Patience, PatientSysfs, RealSysfs, Sysfs
 from tierd.units import format_percent, format_size
 from tierd.views import planned
+from tierd.views.statusview import THIS_MACHINE
 
 if TYPE_CHECKING:
-    from tierd.serving.reporter import Reporter
+    from tierd.serving.metrics_output import MetricsOutput
 
 BOOT_ID = "proc/sys/kernel/random/boot_id"
-THIS_MACHINE = "this machine"
 
 log = logging.getLogger("tierd")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `tierd run` was asked for."""
+    """The options of `tierd run`."""
 
     root: Path
     folder: RunDir
@@ -68,14 +64,14 @@ class Options:
 
 
 class Shown(Protocol):
-    """A machine that can tell more than its kernel: the simulated one."""
+    """A simulated machine. It knows where hot memory is, which no kernel file shows."""
 
     def hot_share_fast(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The machine that the daemon runs on, real or simulated."""
+    """The machine on which the daemon runs, real or simulated."""
 
     name: str
     sysfs: Sysfs
@@ -84,22 +80,27 @@ class Stage:
     inbox_over: Callable[[SystemInbox], Inbox]
     shown: Shown | None = None
 
+    @property
+    def serves_files(self) -> bool:
+        """True if other commands must ask this process for the files of the machine."""
+        return self.shown is not None
+
 
 def real_stage(root: Path) -> Stage:
-    """This machine."""
+    """Return the stage of this machine."""
     sysfs = RealSysfs(root)
     return Stage(THIS_MACHINE, sysfs, SystemClock(), sysfs.read(BOOT_ID), lambda inbox: inbox)
 
 
 class Advancing(Protocol):
-    """A kernel whose time has to be made to pass."""
+    """A simulated kernel. Its time passes only in `advance`."""
 
     def advance(self, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class AdvancingInbox:
-    """Waits in real time and lets as much of the simulated kernel's pass."""
+    """An inbox that waits in real time, and lets the same time pass in the simulated kernel."""
 
     inner: SystemInbox
     kernel: Advancing
@@ -111,56 +112,10 @@ class AdvancingInbox:
         return events
 
 
-@dataclass(frozen=True, slots=True)
-class FileStore:
-    """The loop's files, in the run and state directories."""
-
-    folder: RunDir
-    boot_id: str
-
-    def record(self, state: SavedState) -> None:
-        rundir.save(self.folder.run / rundir.STATE, saved.to_text(state))
-
-    def saved(self) -> SavedState | None:
-        return saved_in(self.folder)
-
-    def forget(self) -> None:
-        rundir.remove(self.folder.run / rundir.STATE)
-
-    def handed_over(self) -> bool:
-        marker = self.folder.run / rundir.HAND_OVER
-        found = rundir.load(marker) is not None
-        if found:
-            # It is for this stop only.
-            rundir.remove(marker)
-        return found
-
-    def save_counters(self, counters: Counters) -> None:
-        text = totals.to_text(counters, self.boot_id)
-        rundir.save(self.folder.state / rundir.COUNTERS, text)
-
-    def counters(self) -> Counters:
-        text = rundir.load(self.folder.state / rundir.COUNTERS)
-        found = totals.from_text(text, self.boot_id) if text is not None else Counters()
-        if found is None:
-            log.warning("%s is damaged; totals begin at zero", self.folder.state / rundir.COUNTERS)
-        return found or Counters()
-
-    def save_tally(self, counted: Tally) -> None:
-        rundir.save(self.folder.state / rundir.TALLY, tally.to_text(counted))
-
-    def tally(self) -> Tally:
-        text = rundir.load(self.folder.state / rundir.TALLY)
-        found = tally.from_text(text) if text is not None else Tally()
-        if found is None:
-            log.warning("%s is damaged; counts begin at zero", self.folder.state / rundir.TALLY)
-        return found or Tally()
-
-
-# What the API shows.
+# The documents that the API serves.
 DOCUMENTS = ("/v1/status", "/v1/plan", "/v1/recent")
 
-# A minute of looks, unless a tick is longer: what `tierd why` tells of.
+# Snapshots that are kept for `tierd why`: a minute of ticks of a second.
 RECENT = 60
 
 
@@ -172,12 +127,12 @@ class Published:
     plan: Plan | None = None
     recent: tuple[Snapshot, ...] = ()
     texts: dict[str, str] = field(default_factory=dict)
-    """What was asked for since the newest came: however many ask, each is made once."""
+    """The documents of the newest snapshot, by path. Each is made once."""
 
     def add(self, snapshot: Snapshot, plan: Plan | None) -> None:
         self.snapshot, self.plan = snapshot, plan
         self.recent = (*self.recent, snapshot)[-RECENT:]
-        # Last: what is made of the old ones meanwhile goes into the old texts.
+        # Last, because another thread may still add documents of the old snapshot to the old dict.
         self.texts = {}
 
     def text_at(self, path: str) -> str | None:
@@ -200,9 +155,13 @@ class Published:
         return json.dumps({"schema": RECENT_SCHEMA, "looks": list(map(look, self.recent))})
 
 
+# Seconds after which a line is shown although nothing has changed.
+SILENT_S_MAX = 60.0
+
+
 @dataclass(slots=True)
 class LiveLine:
-    """One line per tick for a person who watches: what moves, and what is free where."""
+    """Lines for a person who watches: what moves and what is free, whenever that has changed."""
 
     shown: Shown | None
     say: Callable[[str], None]
@@ -210,48 +169,54 @@ class LiveLine:
     demoted: int = 0
     began_at: float | None = None
     before: tuple[int, int] | None = None
+    said: str = ""
+    said_at: float = 0.0
 
-    def show(self, snapshot: Snapshot, running: Running) -> None:
-        up, down = (moved_bytes(running, way) for way in (Direction.promote, Direction.demote))
+    def show(self, snapshot: Snapshot, up: int, down: int) -> None:
+        """Show the state after a tick, with the bytes moved in each direction."""
         if self.before is None:
-            # What an earlier daemon moved is in the totals too; here it would be a riddle.
-            self.before = up, down
+            # The totals count what earlier daemons moved too. It is not shown here.
+            self.before, self.began_at = (up, down), snapshot.at
         promoted, demoted = up - self.before[0], down - self.before[1]
+        if snapshot.state is State.observing:
+            text = _observed(snapshot)
+        else:
+            text = self._moved(snapshot, promoted, demoted)
+        self.promoted, self.demoted = promoted, demoted
+        # abs(), because the clock may be set back.
+        if text != self.said or abs(snapshot.at - self.said_at) >= SILENT_S_MAX:
+            self.said, self.said_at = text, snapshot.at
+            self.say(f"{snapshot.at - (self.began_at or 0.0):4.0f} s | {text}")
+
+    def _moved(self, snapshot: Snapshot, promoted: int, demoted: int) -> str:
         free = ", ".join(
             f"node{node.numa_node} {format_percent(node.free_bytes * 10_000 / node.size_bytes)}"
             for node in snapshot.nodes
+            if node.size_bytes
         )
-        if snapshot.state is State.observing:
-            self._say_observed(snapshot)
-            return
         hot = (
             f"hot set {self.shown.hot_share_fast():4.0%} on the fast tier | " if self.shown else ""
         )
-        self.say(
-            f"{self._second(snapshot):4.0f} s | {hot}{snapshot.state} | "
+        return (
+            f"{hot}{snapshot.state} | "
             f"up {format_size(promoted)} (+{format_size(promoted - self.promoted)}), "
             f"down {format_size(demoted)} (+{format_size(demoted - self.demoted)}) | free: {free}"
         )
-        self.promoted, self.demoted = promoted, demoted
 
-    def _say_observed(self, snapshot: Snapshot) -> None:
-        found = outlook.outlook((snapshot,))
-        seen = (
-            f"{format_size(found.hot_bytes)} hot below, {format_size(found.cold_bytes)} cold above"
-            if found
-            else "nothing is known yet"
-        )
-        self.say(f"{self._second(snapshot):4.0f} s | {snapshot.state} | {seen}")
 
-    def _second(self, snapshot: Snapshot) -> float:
-        """Since the first line."""
-        if self.began_at is None:
-            self.began_at = snapshot.at
-        return snapshot.at - self.began_at
+def _observed(snapshot: Snapshot) -> str:
+    found = outlook.outlook((snapshot,))
+    seen = (
+        f"{format_size(found.hot_bytes)} hot on slower nodes, "
+        f"{format_size(found.cold_bytes)} cold on faster nodes"
+        if found
+        else "nothing is known yet"
+    )
+    return f"{snapshot.state} | {seen}"
 
 
 def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
-    """The daemon in the foreground, until a signal, or for a time."""
+    """Run the daemon in the foreground, until a signal or for a time."""
     _log_to(journal.handler())
     options.folder.make()
     lock = options.folder.lock()
@@ -261,89 +226,126 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         config = _read_config(options, stage.sysfs)
         published = Published()
         store = FileStore(options.folder, stage.boot_id)
-        server = api.serve(
-            options.folder.run / rundir.SOCKET, api.Sources(published.text_at, inbox.post)
-        )
-        reporter = _reporter(store)
-        reporter.start(config)
+        _make_state(options.folder)
+        servers = _serve(options.folder, stage, api.Sources(published.text_at, inbox.post))
+        metrics_output = _metrics_output(store)
+        metrics_output.start(config)
         notifier = systemd.notifier(os.environ, time.monotonic)
         try:
-            told = _told(options, stage, published, reporter, notifier, say)
-            outside = _outside(options, stage, inbox, store, told)
+            listeners = _listeners(options, stage, store, published, metrics_output, notifier, say)
+            outside = _outside(options, stage, inbox, store, listeners)
             code = daemon.run(outside, config, options.for_s)
             if options.observe:
                 say(outlook.sentence(outlook.outlook(published.recent[-outlook.LOOKS :])))
             return code
         finally:
-            reporter.stop()
-            server.stop()
+            metrics_output.stop()
+            for server in servers:
+                server.stop()
+            for news in store.books.news():
+                # The history is closed, so this goes to the log only.
+                log.warning("%s: %s", *news)
     finally:
         inbox.close()
         os.close(lock)
 
 
-def _reporter(store: FileStore) -> "Reporter":
-    """Imported here: `tierd restore` should not load a library for metrics."""
-    from tierd.serving.reporter import Reporter
+def _serve(folder: RunDir, stage: Stage, sources: api.Sources) -> tuple[api.Server, ...]:
+    """Serve the API, and the files of a simulated machine if there is one."""
+    server = api.serve(folder.run / rundir.SOCKET, sources)
+    if not stage.serves_files:
+        # A socket that a killed tierd left would look like a simulated machine.
+        rundir.remove(folder.run / rundir.KERNEL_SOCKET)
+        return (server,)
+    files = api.Sources(remote_sysfs.answers(stage.sysfs, stage.name), lambda _event: False)
+    return server, api.serve(folder.run / rundir.KERNEL_SOCKET, files)
 
-    return Reporter(store.tally(), store.save_tally)
+
+def _make_state(folder: RunDir) -> None:
+    """Create the state directory. Tiering goes on without it, but not if others can write to it."""
+    try:
+        folder.make_state()
+    except FileError as error:
+        log.warning("%s; totals and history may be lost. %s", error, error.hint)
+
+
+def _metrics_output(store: FileStore) -> "MetricsOutput":
+    """Return the output of metrics. It is imported here, as `tierd restore` does not need it."""
+    from tierd.serving.metrics_output import MetricsOutput
+
+    return MetricsOutput(store.tally(), store.save_tally, store.books.failures)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Who hears from the loop, and how."""
+class Listeners:
+    """The receivers of snapshots and events: API, history, metrics, systemd and log."""
 
     publish: Callable[[Snapshot, Running], None]
     event: Callable[[EventStatus], None]
-    reporter: "Reporter"
+    metrics_output: "MetricsOutput"
     notifier: Notifier
 
 
-def _told(
+def _listeners(
     options: Options,
     stage: Stage,
+    store: FileStore,
     published: Published,
-    reporter: "Reporter",
+    metrics_output: "MetricsOutput",
     notifier: Notifier,
     say: Callable[[str], None],
-) -> Told:
+) -> Listeners:
     line = LiveLine(stage.shown, say)
-    kept = Chronicle(options.folder)
+    kept = Chronicle(options.folder, store.books)
 
     def publish(snapshot: Snapshot, running: Running) -> None:
         published.add(snapshot, running.applied.plan if running.applied else None)
         kept.saw(snapshot)
-        reporter.publish(snapshot)
+        metrics_output.publish(snapshot)
         notifier.publish(snapshot)
         if options.live:
-            line.show(snapshot, running)
+            up, down = (moved_bytes(running, way) for way in (Direction.promote, Direction.demote))
+            line.show(snapshot, up, down)
 
     def event(event: EventStatus) -> None:
         _log_event(event)
         kept.happened(event)
-        reporter.happened(event)
+        metrics_output.happened(event)
         if event.event == "stopping":
             notifier.stopping()
 
-    return Told(publish, event, reporter, notifier)
+    return Listeners(publish, event, metrics_output, notifier)
 
 
 def _outside(
-    options: Options, stage: Stage, inbox: SystemInbox, store: FileStore, told: Told
+    options: Options, stage: Stage, inbox: SystemInbox, store: FileStore, listeners: Listeners
 ) -> Outside:
-    patient = PatientSysfs(stage.sysfs, stage.clock)
+    patience = patience_of(stage.clock, listeners.notifier, lambda: inbox.stop_waits)
+    patient = PatientSysfs(stage.sysfs, patience)
+    counted = CountedSysfs(patient, listeners.metrics_output.refused, listeners.notifier.alive)
     return Outside(
-        sysfs=CountedSysfs(patient, told.reporter.refused, told.notifier.alive),
-        clock=stage.clock,
-        inbox=FedInbox(stage.inbox_over(inbox), told.notifier),
+        kernel=Kernel(counted, stage.clock, patience),
+        inbox=FedInbox(stage.inbox_over(inbox), listeners.notifier),
         store=store,
         who=Identity(os.getpid(), time.time(), stage.name),
         wall_s=time.time,
         read_config=lambda: _read_config(options, stage.sysfs),
-        publish=told.publish,
-        log=told.event,
+        publish=listeners.publish,
+        log=listeners.event,
         ticks_per_s=os.sysconf("SC_CLK_TCK"),
+        books=store.books,
     )
+
+
+def patience_of(clock: Clock, notifier: Notifier, stop_waits: Callable[[], bool]) -> Patience:
+    """Return a Patience that feeds the watchdog while it waits, and ends at a request to stop."""
+
+    def wait(seconds: float) -> bool:
+        notifier.alive()
+        clock.sleep(seconds)
+        return not stop_waits()
+
+    return Patience(wait)
 
 
 def _read_config(options: Options, sysfs: Sysfs) -> Config:
@@ -357,20 +359,21 @@ def _read_config(options: Options, sysfs: Sysfs) -> Config:
 
 
 def can_run_here(root: Path) -> str | None:
-    """None if tierd could run on this machine; else what it lacks, in words."""
+    """Return what this machine lacks to run tierd, in words; None if nothing."""
     sysfs = RealSysfs(root)
     if os.geteuid() != 0:
         return "you are not root"
     try:
         discovery.discover(sysfs, None)
-        observe.require_migration(observe.probe(sysfs))
+        features.require_migration(features.probe(sysfs))
     except TierdError as error:
         return str(error)
     return None
 
 
-# What an operator should look at, as syslog priorities that the journal understands.
+# Events that an operator should look at, and their log level.
 WORRYING = {
+    "bookkeeping_failed": logging.WARNING,
     "degraded": logging.WARNING,
     "kdamond_died": logging.WARNING,
     "left": logging.WARNING,

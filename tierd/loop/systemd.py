@@ -1,6 +1,6 @@
-"""What systemd wants to know of a service: sd_notify(3) by hand, and how the last run ended.
+"""Messages to systemd (sd_notify(3)), and how the last run of the unit ended.
 
-Outside of a unit there is nobody to tell, and nothing is said.
+Outside of a unit nothing is sent.
 """
 
 import os
@@ -13,19 +13,19 @@ from tierd.record.snapshot import Snapshot, State
 from tierd.serving.inbox import Event, Inbox
 from tierd.units import format_size
 
-# A figure that changes at every round is news once in a while; a new state is, at once.
+# Seconds between two status lines. A new state is sent at once.
 STATUS_S = 10.0
 
 # Half of what the watchdog allows, as sd_watchdog_enabled(3) advises.
 FEEDS_PER_WATCHDOG = 2
 
-# How a run ends that systemd will follow with another: what stands is adopted by that one.
+# Results of a run after which systemd starts another, which adopts the kdamonds.
 # (systemd.exec(5), $SERVICE_RESULT)
 KILLED = ("signal", "core-dump", "watchdog", "oom-kill")
 
 
 def status_line(snapshot: Snapshot) -> str:
-    """One line for `systemctl status`."""
+    """Return one line for `systemctl status`."""
     if snapshot.state in (State.degraded, State.starting):
         return f"{snapshot.state}: {snapshot.reason}".replace("\n", " ")
     up, down = (
@@ -37,24 +37,24 @@ def status_line(snapshot: Snapshot) -> str:
 
 
 def ended_well(environ: Mapping[str, str]) -> bool:
-    """Whether ExecStopPost= runs after a proper end, which has done what `on_stop` says."""
+    """True if the run ended properly, and has done what `on_stop` says."""
     return environ.get("SERVICE_RESULT", "") == "success"
 
 
 def restart_follows(environ: Mapping[str, str]) -> bool:
-    """Whether ExecStopPost= runs after a death that Restart= mends."""
+    """True if the run was killed, and systemd starts another."""
     return environ.get("SERVICE_RESULT", "") in KILLED
 
 
 def watchdog_s(environ: Mapping[str, str], pid: int) -> float | None:
-    """How often systemd wants a sign of life; None if it does not."""
+    """Return within how many seconds systemd wants a sign of life; None if it wants none."""
     usec = environ.get("WATCHDOG_USEC", "")
     ours = environ.get("WATCHDOG_PID", str(pid)) == str(pid)
     return int(usec) / 1e6 if ours and usec.isdigit() and int(usec) > 0 else None
 
 
 def sender(environ: Mapping[str, str]) -> Callable[[str], None]:
-    """How to tell systemd: a datagram, or nothing where nobody listens."""
+    """Return a function that sends a message to systemd, or does nothing outside of a unit."""
     address = environ.get("NOTIFY_SOCKET", "")
     if not address:
         return lambda _text: None
@@ -65,9 +65,9 @@ def sender(environ: Mapping[str, str]) -> Callable[[str], None]:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
                 sock.setblocking(False)
-                sock.sendto(text.encode(), target)
+                sock.sendto(text.encode("utf-8", "replace"), target)
         except OSError:
-            # Nobody is there, or its queue is full. The next sign of life comes soon.
+            # systemd does not listen, or its queue is full. The next message comes soon.
             return
 
     return send
@@ -75,7 +75,7 @@ def sender(environ: Mapping[str, str]) -> Callable[[str], None]:
 
 @dataclass(slots=True)
 class Notifier:
-    """Remembers what systemd has been told."""
+    """Sends the state of the daemon to systemd, and remembers what was sent."""
 
     send: Callable[[str], None]
     now_s: Callable[[], float]
@@ -86,7 +86,7 @@ class Notifier:
     _fed_s: float = float("-inf")
 
     def publish(self, snapshot: Snapshot) -> None:
-        """After each round; the first one means that what runs has been verified."""
+        """Send READY after the first tick, and a status line when it is due."""
         told = []
         if not self._ready:
             told.append("READY=1")
@@ -99,11 +99,11 @@ class Notifier:
             self.send("\n".join(told))
 
     def stopping(self) -> None:
-        """The end has begun."""
+        """Send that the end has begun."""
         self.send("STOPPING=1\nSTATUS=stopping")
 
     def alive(self) -> None:
-        """The loop got this far: a sign of life, as often as systemd wants one."""
+        """Send a sign of life, if one is due."""
         if self.watchdog_s is None:
             return
         now_s = self.now_s()
@@ -113,13 +113,13 @@ class Notifier:
 
 
 def notifier(environ: Mapping[str, str], now_s: Callable[[], float]) -> Notifier:
-    """The one of this process, by what systemd has put into the environment."""
+    """Return the notifier of this process, by the environment that systemd has set."""
     return Notifier(sender(environ), now_s, watchdog_s(environ, os.getpid()))
 
 
 @dataclass(frozen=True, slots=True)
 class FedInbox:
-    """Waits in pieces, with a sign of life before each: it is the loop's own thread that waits."""
+    """An inbox that waits in pieces, and sends a sign of life before each."""
 
     inner: Inbox
     notifier: Notifier

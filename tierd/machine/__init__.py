@@ -1,1 +1,1 @@
-"""What the machine is and does: nodes, tiers, what its kernel can do, who else is at work on it."""
+"""Reads the machine: nodes, tiers, features of the kernel, and other programs that use DAMON."""

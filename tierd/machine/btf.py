@@ -1,7 +1,7 @@
-"""The kernel's own description of its types (BTF), searched for a few names.
+"""Finds names and structs in the kernel's type information (BTF).
 
-The blob is several megabytes and a Python walk over all its types takes a second, so a struct is
-found by searching the type section for the offset of its name.
+This information (the blob) has several megabytes, and to read all types takes a second in Python.
+So a struct is found by searching the section of types for the offset of the struct's name.
 """
 
 import struct
@@ -31,9 +31,9 @@ def _count(info: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Btf:
-    """A BTF blob, where its two sections begin and end, and its byte order as `struct` writes it.
+    """A BTF blob, the start and end of its two sections, and its byte order for `struct`.
 
-    The sections stay in the blob: copies would double the memory that the search takes.
+    The sections are not copied, because that would double the memory that the search needs.
     """
 
     blob: bytes
@@ -58,11 +58,11 @@ class Btf:
         raise TierdError(f"/{PATH}: not BTF, or cut short ({len(blob)} bytes)")
 
     def has_name(self, name: str) -> bool:
-        """Whether anything (an enumerator, a struct, a member, a function) has this name."""
+        """True if anything (an enumerator, a struct, a member, a function) has this name."""
         return self._offset(name) is not None
 
     def members(self, name: str) -> frozenset[str] | None:
-        """The members of a struct; None where there is no such struct."""
+        """Return the members of a struct; None if there is no such struct."""
         offset = self._offset(name)
         if offset is None:
             return None
@@ -76,9 +76,9 @@ class Btf:
         return None
 
     def names(self) -> Iterable[str]:
-        """Every name; tens of thousands of them."""
+        """Return every name; there are tens of thousands."""
         strings = self.blob[self.strings_start : self.strings_end]
-        return (raw.decode() for raw in strings.split(b"\0") if raw)
+        return (raw.decode("utf-8", "replace") for raw in strings.split(b"\0") if raw)
 
     def _offset(self, name: str) -> int | None:
         wanted = b"\0" + name.encode() + b"\0"
@@ -86,7 +86,7 @@ class Btf:
         return None if at < 0 else at + 1 - self.strings_start
 
     def _members_at(self, at: int) -> frozenset[str] | None:
-        """The members, if a struct's record stands here; None for another number of that value."""
+        """Return the members of the struct whose record begins at `at`; None if there is none."""
         if (at - self.types_start) % 4 or at + _RECORD_BYTES > self.types_end:
             return None
         _, info, _ = struct.unpack_from(self.order + _RECORD, self.blob, at)
@@ -94,21 +94,28 @@ class Btf:
         if _kind(info) != _KIND_STRUCT or end > self.types_end:
             return None
         records = struct.iter_unpack(self.order + _RECORD, self.blob[at + _RECORD_BYTES : end])
-        found = [self._name_at(name_off) for name_off, _, _ in records]
-        return None if None in found else frozenset(name for name in found if name)
+        found = set()
+        for name_off, _, _ in records:
+            name = self._name_at(name_off)
+            if name is None:
+                return None
+            found.add(name)
+        return frozenset(found - {""})
 
     def _name_at(self, offset: int) -> str | None:
-        """The name that starts there; None if none does, "" for a member without one."""
+        """Return the name that starts at this offset, or None; "" stands for a nameless member."""
         at = self.strings_start + offset
         if offset == 0:
             return ""
         if at >= self.strings_end or self.blob[at - 1] != 0:
             return None
-        return self.blob[at : self.blob.index(b"\0", at)].decode()
+        end = self.blob.find(b"\0", at, self.strings_end)
+        name = self.blob[at:end]
+        return name.decode() if end >= 0 and name.isascii() else None
 
 
 def encode(names: Iterable[str], structs: Mapping[str, Iterable[str]]) -> bytes:
-    """A BTF blob with just these names and structs: what a captured or simulated kernel shows."""
+    """Return a BTF blob with only these names and structs, for a captured or simulated kernel."""
     strings = bytearray(b"\0")
     offsets: dict[str, int] = {}
 

@@ -1,58 +1,81 @@
-"""Reads the machine's Topology: sysfs where it says, /proc/iomem and /proc/zoneinfo where not.
+"""Reads the machine's Topology from sysfs and /proc/zoneinfo.
 
 Rules of this file:
-1. Whole or nothing: what is read while a node or block comes or goes raises, and is read again.
-2. A file that some kernels lack is None when absent (ENOENT); any other refusal is an error.
-3. An address is given to a node only where the kernel says that the node owns it: DAMON would
-   otherwise move another node's pages.
+1. If a node or a memory block is added or removed during the reading, an error is raised, and the
+   caller reads everything again.
+2. A file that some kernels do not have is None if it is absent (ENOENT). Any other error raises.
+3. An address belongs to a node only if the kernel says so. Else DAMON would move pages of another
+   node.
+4. Only files that look the same to every reader are read. /proc/iomem shows zeros to a service
+   without capabilities, so its plan would differ from the plan of root. So DAMON watches the holes
+   in a memory block too; it finds no page to move there (damon_get_folio()).
 """
 
 import re
 from dataclasses import dataclass
 
+from tierd import figures
 from tierd.errors import TierdError, Unsupported
 from tierd.machine.override import Override, check_override, require_tiers
 from tierd.machine.zoneinfo import PATH as ZONEINFO
 from tierd.machine.zoneinfo import Zone, page_bytes, parse_zones
-from tierd.ranges import Range, Ranges, intersect, merge, parse_iomem, subtract, total_bytes
+from tierd.ranges import Range, Ranges, intersect, merge, subtract, total_bytes
 from tierd.sysfs import Sysfs, optional
 from tierd.topology import EmptyNode, Node, Performance, Tier, Topology
-from tierd.units import parse_ids
+from tierd.units import format_ids
 
 TIERING = "sys/devices/virtual/memory_tiering"
 NODES = "sys/devices/system/node"
 BLOCKS = "sys/devices/system/memory"
-IOMEM = "proc/iomem"
+BLOCK_SIZE = f"{BLOCKS}/block_size_bytes"
 
-_TIER = re.compile(r"memory_tier(\d+)")
-_BLOCK = re.compile(r"memory(\d+)")
-_INITIATOR = re.compile(r"node(\d+)")
-_MEM_TOTAL = re.compile(r"^Node \d+ MemTotal: +(\d+) kB$", re.MULTILINE)
+_TIER = re.compile(r"memory_tier([0-9]{1,9})")
+_BLOCK = re.compile(r"memory([0-9]{1,9})")
+_INITIATOR = re.compile(r"node([0-9]{1,9})")
+_MEM_TOTAL = re.compile(r"^Node [0-9]+ MemTotal: +(\S+) kB$", re.MULTILINE)
+
+# Bytes: today a memory block has 16 MiB to 2 GiB. With this limit an address has less than 64 bits.
+BLOCK_BYTES_MIN = 1 << 20
+BLOCK_BYTES_MAX = 1 << 34
+
+# The states of a memory block (memory_block_state_show()). Only `online` memory may be used.
+BLOCK_STATES = ("online", "offline", "going-offline")
+
+# A distance is a byte of the ACPI's SLIT.
+DISTANCE_MAX = 255
+
+# Figures of HMAT are unsigned ints (struct access_coordinate).
+UINT_MAX = 2**32 - 1
 
 LEFT_OUT = "left out by the override"
 
 
 def discover(sysfs: Sysfs, override: Override | None) -> Topology:
-    """The topology of a machine that can be managed; Unsupported says why another cannot."""
+    """Return the topology; raise Unsupported, with the reason, if tierd cannot manage the "
+    "machine."""
     topology = survey(sysfs, override)
     require_tiers(topology)
     return topology
 
 
 def nodes(sysfs: Sysfs) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The nodes with memory, and all that are online; None where the kernel knows no nodes."""
+    """Return the nodes with memory, and all online nodes; None if the kernel has no NUMA."""
     nodelist = optional(sysfs, f"{NODES}/has_memory")
     if nodelist is None:
         return None
-    return parse_ids(nodelist), parse_ids(sysfs.read(f"{NODES}/online"))
+    with_memory = figures.ids(f"{NODES}/has_memory", nodelist)
+    present = _ids(sysfs, f"{NODES}/online")
+    if not set(with_memory) <= set(present):
+        raise figures.Garbled(f"{NODES}/has_memory", f"some of {format_ids(present)}", nodelist)
+    return with_memory, present
 
 
 def survey(sysfs: Sysfs, override: Override | None) -> Topology:
-    """The topology of any machine, even one with a single tier."""
+    """Return the topology of any machine, even if it has a single tier."""
     known = nodes(sysfs)
     if known is None:
         raise Unsupported(
-            f"this kernel knows no NUMA nodes: there is no /{NODES}/has_memory",
+            f"this kernel has no NUMA nodes: there is no /{NODES}/has_memory",
             "tierd needs a kernel built with CONFIG_NUMA=y, and memory on two nodes",
         )
     with_memory, present = known
@@ -71,7 +94,7 @@ def survey(sysfs: Sysfs, override: Override | None) -> Topology:
         empty_nodes=tuple(
             EmptyNode(
                 id=node,
-                cpus=parse_ids(sysfs.read(f"{NODES}/node{node}/cpulist")),
+                cpus=_ids(sysfs, f"{NODES}/node{node}/cpulist"),
                 offline_bytes=memory.offline_bytes[node],
             )
             for node in present
@@ -82,26 +105,32 @@ def survey(sysfs: Sysfs, override: Override | None) -> Topology:
 
 
 def parse_tiers(nodelists: dict[str, str], with_memory: tuple[int, ...]) -> tuple[Tier, ...]:
-    """Tiers, fastest first, from the nodelist of each memory_tierN: a smaller N is faster."""
+    """Return the tiers, fastest first, from the nodelists of memory_tierN; a smaller N is "
+    "faster."""
     numbered = []
     for name, nodelist in nodelists.items():
         match = _TIER.fullmatch(name)
         if match:
-            nodes = tuple(node for node in parse_ids(nodelist) if node in with_memory)
+            listed = figures.ids(f"{TIERING}/{name}/nodelist", nodelist)
+            nodes = tuple(node for node in listed if node in with_memory)
             numbered.append((int(match[1]), name, nodes))
     kept = [(name, nodes) for _, name, nodes in sorted(numbered) if nodes]
+    every = [node for _, nodes in kept for node in nodes]
+    if len(set(every)) < len(every):
+        shown = "; ".join(f"{name}: {format_ids(nodes)}" for name, nodes in kept)
+        raise TierdError(f"/{TIERING}: a node is in two tiers ({shown})")
     return tuple(Tier(name, rank, nodes) for rank, (name, nodes) in enumerate(kept))
 
 
 def override_tiers(override: Override) -> tuple[Tier, ...]:
-    """Tiers as a person set them."""
+    """Return the tiers that the configuration sets."""
     return tuple(
         Tier(f"override{rank}", rank, tuple(sorted(nodes))) for rank, nodes in enumerate(override)
     )
 
 
 def tier_origin(node: int, tiers: tuple[Tier, ...], by_kernel: tuple[Tier, ...]) -> str:
-    """How a node got its tier, in words."""
+    """Return the text that says how a node got its tier."""
     kernel = next((tier.name for tier in by_kernel if node in tier.nodes), None)
     kernel_says = f"the kernel's {kernel}" if kernel else "in no tier of the kernel"
     if tiers is by_kernel:
@@ -112,27 +141,29 @@ def tier_origin(node: int, tiers: tuple[Tier, ...], by_kernel: tuple[Tier, ...])
     return f"tier {mine} of the override ({kernel_says})"
 
 
-def parse_distances(text: str, present: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Pairs of (node, distance); the kernel prints one figure for each node online."""
-    figures = tuple(int(word) for word in text.split())
-    if len(figures) != len(present):
+def parse_distances(path: str, text: str, present: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Return pairs of (node, distance); the kernel prints a distance for each online node."""
+    words = text.split()
+    if len(words) != len(present):
         raise TierdError(
-            f"{len(figures)} distances for {len(present)} nodes: a node came or went meanwhile"
+            f"/{path}: {len(words)} distances for {len(present)} nodes: a node was added or "
+            "removed at this moment"
         )
-    return tuple(zip(present, figures, strict=True))
+    distances = (figures.number(path, word, most=DISTANCE_MAX) for word in words)
+    return tuple(zip(present, distances, strict=True))
 
 
-def parse_mem_total(text: str) -> int:
-    """Bytes, from nodeN/meminfo."""
+def parse_mem_total(path: str, text: str) -> int:
+    """Return the bytes of MemTotal in nodeN/meminfo."""
     match = _MEM_TOTAL.search(text)
     if match is None:
-        raise TierdError("a node's meminfo has no MemTotal line")
-    return int(match[1]) * 1024
+        raise TierdError(f"/{path}: no MemTotal line")
+    return figures.number(path, match[1], least=1, most=figures.KIB_MAX) * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """Where each node's memory lies."""
+    """The size and the addresses of each node's memory."""
 
     page_bytes: int
     size_bytes: dict[int, int]
@@ -147,37 +178,39 @@ class _Memory:
         zones: tuple[Zone, ...],
     ) -> "_Memory":
         size_bytes = {
-            node: parse_mem_total(sysfs.read(f"{NODES}/node{node}/meminfo")) for node in with_memory
+            node: _mem_total(sysfs, f"{NODES}/node{node}/meminfo") for node in with_memory
         }
         managed = sum(zone.managed_pages for zone in zones)
         page = page_bytes(sum(size_bytes.values()), managed)
         spans = node_spans(zones, page)
-        iomem = optional(sysfs, IOMEM)
-        ram = None if iomem is None else parse_iomem(iomem, page)
-        block_bytes = optional(sysfs, f"{BLOCKS}/block_size_bytes")
-        if block_bytes is None:
+        size = optional(sysfs, BLOCK_SIZE)
+        if size is None:
             return _Memory(
-                page, size_bytes, ranges_by_span(spans, ram, with_memory), dict.fromkeys(present, 0)
+                page, size_bytes, ranges_by_span(spans, with_memory), dict.fromkeys(present, 0)
             )
-        blocks = _read_blocks(sysfs, present, int(block_bytes, 16))
+        block_bytes = figures.hexadecimal(BLOCK_SIZE, size, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX)
+        blocks = _read_blocks(sysfs, present, block_bytes)
         return _Memory(
             page,
             size_bytes,
-            ranges_by_block(blocks.online, spans, ram, with_memory),
+            ranges_by_block(blocks.online, spans, with_memory),
             {node: total_bytes(blocks.offline[node]) for node in present},
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """Memory blocks by node; one that holds memory of two nodes is listed with both."""
+    """The memory blocks of each node; a block with memory of two nodes is in both lists."""
 
     online: dict[int, Ranges]
     offline: dict[int, Ranges]
 
 
 def node_spans(zones: tuple[Zone, ...], page: int) -> dict[int, Ranges]:
-    """From the first to the last page of each zone, by node; another node may lie between."""
+    """Return the range from the first to the last page of each zone, by node.
+
+    Memory of another node may be inside such a range.
+    """
     spans: dict[int, list[Range]] = {}
     for zone in zones:
         if zone.present_pages and zone.start_pfn is not None:
@@ -187,13 +220,13 @@ def node_spans(zones: tuple[Zone, ...], page: int) -> dict[int, Ranges]:
 
 
 def ranges_by_block(
-    online: dict[int, Ranges], spans: dict[int, Ranges], ram: Ranges | None, nodes: tuple[int, ...]
+    online: dict[int, Ranges], spans: dict[int, Ranges], nodes: tuple[int, ...]
 ) -> dict[int, Ranges]:
-    """Each node's online blocks, without the holes in them where /proc/iomem shows those.
+    """Return the address ranges of each node's online blocks.
 
-    A block at the border of two nodes is listed with both (register_mem_block_under_node_early());
-    there, a node gets what its own zones span and the other's do not. What both span belongs to
-    nobody that the kernel names, and is left to nobody.
+    A block at the border of two nodes is in both lists (register_mem_block_under_node_early()).
+    Of such a block a node gets the part that only its own zones span. A part that the zones of both
+    span goes to no node, because the kernel does not say whose it is.
     """
     found = {}
     for node in nodes:
@@ -203,27 +236,20 @@ def ranges_by_block(
             if shared:
                 own = subtract(spans.get(node, ()), spans.get(other, ()))
                 mine = merge((*subtract(mine, shared), *intersect(intersect(mine, shared), own)))
-        found[node] = mine if ram is None else intersect(mine, ram)
+        found[node] = mine
     return _none_empty(found)
 
 
-def ranges_by_span(
-    spans: dict[int, Ranges], ram: Ranges | None, nodes: tuple[int, ...]
-) -> dict[int, Ranges]:
-    """System RAM split by the span of each node's zones, for a kernel without memory blocks."""
-    if ram is None:
-        raise Unsupported(
-            f"this kernel has no /{BLOCKS}, and /{IOMEM} shows no addresses",
-            "run tierd as root, which sees the addresses in /proc/iomem",
-        )
-    found = {node: intersect(spans.get(node, ()), ram) for node in nodes}
+def ranges_by_span(spans: dict[int, Ranges], nodes: tuple[int, ...]) -> dict[int, Ranges]:
+    """Return the ranges of each node's zones, for a kernel without memory blocks."""
+    found = {node: spans.get(node, ()) for node in nodes}
     for node in nodes:
         for other in nodes:
             both = intersect(found[node], found[other]) if other > node else ()
             if both:
                 raise Unsupported(
                     f"this kernel has no /{BLOCKS}, and the memory of nodes {node} and {other} "
-                    f"interleaves at {both[0].start:#x}: nothing says which node owns a page there",
+                    f"overlaps at {both[0].start:#x}: nothing says which node owns a page there",
                     "use a kernel built with CONFIG_MEMORY_HOTPLUG",
                 )
     return _none_empty(found)
@@ -234,7 +260,7 @@ def _none_empty(found: dict[int, Ranges]) -> dict[int, Ranges]:
         if not ranges:
             raise TierdError(
                 f"node {node} has memory, but no physical address is known to be its own",
-                f"compare /{NODES}/node{node}/memory*, /{IOMEM} and /{ZONEINFO}",
+                f"compare /{NODES}/node{node}/memory* and /{ZONEINFO}",
             )
     return found
 
@@ -244,9 +270,9 @@ def _node(sysfs: Sysfs, node: int, present: tuple[int, ...], memory: _Memory, or
     return Node(
         id=node,
         size_bytes=memory.size_bytes[node],
-        cpus=parse_ids(sysfs.read(f"{folder}/cpulist")),
+        cpus=_ids(sysfs, f"{folder}/cpulist"),
         ranges=memory.ranges[node],
-        distances=parse_distances(sysfs.read(f"{folder}/distance"), present),
+        distances=parse_distances(f"{folder}/distance", sysfs.read(f"{folder}/distance"), present),
         performance=_performance(sysfs, f"{folder}/access0/initiators"),
         cpu_performance=_performance(sysfs, f"{folder}/access1/initiators"),
         initiators=_initiators(sysfs, f"{folder}/access0/initiators"),
@@ -255,24 +281,31 @@ def _node(sysfs: Sysfs, node: int, present: tuple[int, ...], memory: _Memory, or
 
 
 def _performance(sysfs: Sysfs, folder: str) -> Performance | None:
-    figures = {
+    known = {
         name: _figure(sysfs, f"{folder}/{name}")
         for name in ("read_latency", "write_latency", "read_bandwidth", "write_bandwidth")
     }
-    if all(figure is None for figure in figures.values()):
+    if all(figure is None for figure in known.values()):
         return None
     return Performance(
-        read_latency_ns=figures["read_latency"],
-        write_latency_ns=figures["write_latency"],
-        read_bandwidth_mbps=figures["read_bandwidth"],
-        write_bandwidth_mbps=figures["write_bandwidth"],
+        read_latency_ns=known["read_latency"],
+        write_latency_ns=known["write_latency"],
+        read_bandwidth_mbps=known["read_bandwidth"],
+        write_bandwidth_mbps=known["write_bandwidth"],
     )
 
 
 def _figure(sysfs: Sysfs, path: str) -> int | None:
-    text = optional(sysfs, path)
-    # The kernel prints 0 for a figure that firmware did not give.
-    return None if text is None else int(text) or None
+    # The kernel prints 0 if firmware gave no figure.
+    return figures.optional(path, optional(sysfs, path), most=UINT_MAX) or None
+
+
+def _mem_total(sysfs: Sysfs, path: str) -> int:
+    return parse_mem_total(path, sysfs.read(path))
+
+
+def _ids(sysfs: Sysfs, path: str) -> tuple[int, ...]:
+    return figures.ids(path, sysfs.read(path))
 
 
 def _initiators(sysfs: Sysfs, folder: str) -> tuple[int, ...]:
@@ -298,7 +331,10 @@ def _read_blocks(sysfs: Sysfs, present: tuple[int, ...], block_bytes: int) -> _B
             match = _BLOCK.fullmatch(name)
             if match:
                 start = int(match[1]) * block_bytes
-                state = sysfs.read(f"{BLOCKS}/{name}/state")
+                path = f"{BLOCKS}/{name}/state"
+                state = sysfs.read(path)
+                if state not in BLOCK_STATES:
+                    raise figures.Garbled(path, f"one of {', '.join(BLOCK_STATES)}", state)
                 by_state[state == "online"].append(Range(start, start + block_bytes))
         online[node], offline[node] = merge(by_state[True]), merge(by_state[False])
     return _Blocks(online, offline)

@@ -1,19 +1,21 @@
-"""Who else moves or watches memory on this machine; read only."""
+"""Finds other programs and parts of the kernel that move or watch memory; only reads."""
 
+import errno
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tierd.errors import TierdError
-from tierd.machine.observe import KDAMONDS
-from tierd.sysfs import Sysfs, optional
+from tierd import figures
+from tierd.machine.features import KDAMONDS
+from tierd.sysfs import Sysfs, SysfsError, optional
 
+DAMON = "sys/kernel/mm/damon"
 MODULES = "sys/module"
 NUMA_BALANCING = "proc/sys/kernel/numa_balancing"
 DEMOTION_ENABLED = "sys/kernel/mm/numa/demotion_enabled"
 ZONE_RECLAIM_MODE = "proc/sys/vm/zone_reclaim_mode"
 
-# The modules of the kernel tree that start a kdamond of their own. They take DAMON exclusively
-# (damon_start(), running_exclusive_ctxs): while one runs, `on` answers EBUSY.
+# The kernel modules that start their own kdamond. They use DAMON exclusively (damon_start(),
+# running_exclusive_ctxs): while one runs, writing `on` gives EBUSY.
 DAMON_MODULES = (
     "damon_stat",
     "damon_reclaim",
@@ -24,15 +26,18 @@ DAMON_MODULES = (
 )
 
 NUMA_BALANCING_TIERING = 2
-"""The bit of numa_balancing that promotes what hint faults find hot."""
+"""The bit of numa_balancing that promotes memory which hint faults find hot."""
 
-# Module parameters print the first pair, /sys/kernel/mm/numa the second.
+# The largest int: the kernel keeps counts of objects and these sysctls in one.
+COUNT_MAX = 2**31 - 1
+
+# Module parameters print Y or N, the files in /sys/kernel/mm/numa print true or false.
 _BOOLS = {"Y": True, "N": False, "true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Kdamond:
-    """A kdamond of the sysfs interface, whoever made it."""
+    """A kdamond of the sysfs interface; tierd or another program made it."""
 
     index: int
     state: str
@@ -40,9 +45,9 @@ class Kdamond:
     pid: int
     """-1 when off."""
     operations: tuple[str, ...]
-    """Of each context."""
+    """The operations set of each context."""
     actions: tuple[str, ...]
-    """Of each scheme."""
+    """The action of each scheme."""
 
     @property
     def running(self) -> bool:
@@ -56,12 +61,12 @@ class DamonModule:
     name: str
     enabled: bool
     kdamond_pid: int | None
-    """None where the module does not say; -1 when it runs none."""
+    """None if the module does not show it; -1 if it runs no kdamond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Everything that shares DAMON or the placement of pages with tierd; None where absent."""
+    """Everything else that uses DAMON or moves pages. A field is None if the kernel lacks it."""
 
     kdamonds: tuple[Kdamond, ...]
     modules: tuple[DamonModule, ...]
@@ -71,12 +76,12 @@ class Neighbours:
 
     @property
     def holders(self) -> tuple[DamonModule, ...]:
-        """The modules that hold DAMON now."""
+        """The modules that use DAMON exclusively now."""
         return tuple(module for module in self.modules if module.enabled)
 
 
 class Owner(StrEnum):
-    """Whose work may cross ours; the value is the label of `tierd_conflicts`."""
+    """A party that may conflict with tierd; the value is the label of `tierd_conflicts`."""
 
     damon_module = "damon_module"
     foreign_kdamond = "foreign_kdamond"
@@ -89,69 +94,91 @@ class Owner(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """One who moves or watches memory as well, and how, in words."""
+    """A conflict with another party that moves or watches memory, and a text that says how."""
 
     owner: Owner
     text: str
 
 
 def rivals(found: Neighbours, programs: tuple[str, ...], *, ours_run: bool) -> tuple[Rival, ...]:
-    """Who is in the way, of those that are there. While ours run, all kdamonds are ours."""
-    told = [Rival(Owner.damon_module, f"{module.name} holds DAMON") for module in found.holders]
+    """Return the conflicts. While tierd's kdamonds run, every kdamond is tierd's."""
+    told = [
+        Rival(Owner.damon_module, f"{module.name} uses DAMON exclusively")
+        for module in found.holders
+    ]
     if found.numa_balancing is not None and found.numa_balancing & NUMA_BALANCING_TIERING:
         text = "NUMA balancing promotes pages too (kernel.numa_balancing has bit 2)"
         told.append(Rival(Owner.numa_balancing, text))
     if not ours_run and found.kdamonds:
         text = f"{len(found.kdamonds)} kdamonds that are not tierd's"
         told.append(Rival(Owner.foreign_kdamond, text))
-    told += [Rival(Owner(name), f"{name} runs, and places memory too") for name in programs]
+    told += [Rival(Owner(name), f"{name} runs, and moves memory too") for name in programs]
     return tuple(told)
 
 
 def neighbours(sysfs: Sysfs) -> Neighbours:
-    """What else is there. Reading `state` may answer EBUSY: pass a Sysfs that asks again."""
-    numa_balancing = optional(sysfs, NUMA_BALANCING)
+    """Return the neighbours. Reading `state` may give EBUSY: pass a Sysfs that tries again."""
     demotion_enabled = optional(sysfs, DEMOTION_ENABLED)
-    zone_reclaim_mode = optional(sysfs, ZONE_RECLAIM_MODE)
     return Neighbours(
         kdamonds=kdamonds(sysfs),
         modules=modules(sysfs),
-        numa_balancing=None if numa_balancing is None else int(numa_balancing),
+        numa_balancing=_optional(sysfs, NUMA_BALANCING),
         demotion_enabled=None
         if demotion_enabled is None
         else _bool(DEMOTION_ENABLED, demotion_enabled),
-        zone_reclaim_mode=None if zone_reclaim_mode is None else int(zone_reclaim_mode),
+        zone_reclaim_mode=_optional(sysfs, ZONE_RECLAIM_MODE),
     )
 
 
+def _optional(sysfs: Sysfs, path: str) -> int | None:
+    """Return the number in a sysctl; None if this kernel does not have it."""
+    return figures.optional(path, optional(sysfs, path), most=COUNT_MAX)
+
+
 def kdamonds(sysfs: Sysfs) -> tuple[Kdamond, ...]:
-    """Every kdamond of the sysfs interface; none where DAMON is missing."""
-    count = optional(sysfs, f"{KDAMONDS}/nr_kdamonds")
-    return tuple(_kdamond(sysfs, index) for index in range(int(count or 0)))
+    """Return every kdamond of the sysfs interface; none if there is no DAMON."""
+    return tuple(_kdamond(sysfs, index) for index in range(count_kdamonds(sysfs)))
+
+
+def count_kdamonds(sysfs: Sysfs) -> int:
+    """Return the number of kdamonds, of any owner; 0 if the kernel has no DAMON.
+
+    A kernel with DAMON always has the count, so a missing file is then an error and not 0.
+    """
+    try:
+        return _count(sysfs, f"{KDAMONDS}/nr_kdamonds")
+    except SysfsError as error:
+        if error.errno != errno.ENOENT or sysfs.exists(DAMON):
+            raise
+        return 0
 
 
 def modules(sysfs: Sysfs) -> tuple[DamonModule, ...]:
-    """Every DAMON module that is loaded or built in."""
+    """Return every DAMON module that is loaded or built in."""
     return tuple(found for name in DAMON_MODULES if (found := _module(sysfs, name)) is not None)
 
 
 def _kdamond(sysfs: Sysfs, index: int) -> Kdamond:
     folder = f"{KDAMONDS}/{index}"
-    contexts = int(sysfs.read(f"{folder}/contexts/nr_contexts"))
+    contexts = _count(sysfs, f"{folder}/contexts/nr_contexts")
     operations = []
     actions = []
     for context in range(contexts):
         base = f"{folder}/contexts/{context}"
         operations.append(sysfs.read(f"{base}/operations"))
-        for scheme in range(int(sysfs.read(f"{base}/schemes/nr_schemes"))):
+        for scheme in range(_count(sysfs, f"{base}/schemes/nr_schemes")):
             actions.append(sysfs.read(f"{base}/schemes/{scheme}/action"))
     return Kdamond(
         index=index,
         state=sysfs.read(f"{folder}/state"),
-        pid=int(sysfs.read(f"{folder}/pid")),
+        pid=figures.number(f"{folder}/pid", sysfs.read(f"{folder}/pid"), -1, figures.PID_MAX),
         operations=tuple(operations),
         actions=tuple(actions),
     )
+
+
+def _count(sysfs: Sysfs, path: str) -> int:
+    return figures.number(path, sysfs.read(path), most=COUNT_MAX)
 
 
 def _module(sysfs: Sysfs, name: str) -> DamonModule | None:
@@ -159,11 +186,12 @@ def _module(sysfs: Sysfs, name: str) -> DamonModule | None:
     enabled = optional(sysfs, path)
     if enabled is None:
         return None
-    pid = optional(sysfs, f"{MODULES}/{name}/parameters/kdamond_pid")
-    return DamonModule(name, _bool(path, enabled), None if pid is None else int(pid))
+    at = f"{MODULES}/{name}/parameters/kdamond_pid"
+    pid = figures.optional(at, optional(sysfs, at), -1, figures.PID_MAX)
+    return DamonModule(name, _bool(path, enabled), pid)
 
 
 def _bool(path: str, text: str) -> bool:
     if text not in _BOOLS:
-        raise TierdError(f"/{path}: expected one of {', '.join(_BOOLS)}, found {text!r}")
+        raise figures.Garbled(path, f"one of {', '.join(_BOOLS)}", text)
     return _BOOLS[text]

@@ -1,4 +1,4 @@
-"""Which tiers a person may set, and what to tell one whose machine shows fewer than two."""
+"""Checks the tiers that a user sets, and explains what to do on a machine with fewer than two."""
 
 from tierd.errors import ConfigError, Unsupported
 from tierd.topology import Topology
@@ -10,7 +10,7 @@ Override = tuple[tuple[int, ...], ...]
 def override_errors(
     override: Override, with_memory: tuple[int, ...], present: tuple[int, ...]
 ) -> tuple[str, ...]:
-    """What is wrong with a `tiers` override on this machine, one sentence each."""
+    """Return what is wrong with a `tiers` override on this machine, as sentences."""
     errors: list[str] = []
     if len(override) < 2:
         errors.append("expected at least two tiers, fastest first, as in [[0], [1]]")
@@ -21,7 +21,7 @@ def override_errors(
         for node in tier:
             error = node_error(node, with_memory, present)
             if node in seen:
-                errors.append(f"node {node} stands there twice, expected each node once")
+                errors.append(f"node {node} is given twice, expected each node once")
             elif error:
                 errors.append(error)
             seen.add(node)
@@ -29,7 +29,7 @@ def override_errors(
 
 
 def node_error(node: int, with_memory: tuple[int, ...], present: tuple[int, ...]) -> str:
-    """Why pages cannot be in this node; empty if they can."""
+    """Return why this node cannot hold pages, as a sentence for the user; empty if it can."""
     if node in with_memory:
         return ""
     why = "has no memory online" if node in present else "does not exist"
@@ -39,19 +39,19 @@ def node_error(node: int, with_memory: tuple[int, ...], present: tuple[int, ...]
 def check_override(
     override: Override, with_memory: tuple[int, ...], present: tuple[int, ...]
 ) -> None:
-    """Refuse an override that this machine cannot have, with every error at once."""
+    """Raise ConfigError, with every error, if this override does not fit the nodes."""
     errors = override_errors(override, with_memory, present)
     if errors:
         shown = str([list(tier) for tier in override])
         raise ConfigError(
             f"tiers: {shown}: {'; '.join(errors)}",
             "/sys/devices/system/node/has_memory lists the nodes with memory; correct `tiers`, or "
-            "remove it to take the kernel's own",
+            "remove it to use the tiers of the kernel",
         )
 
 
 def require_tiers(topology: Topology) -> None:
-    """Refuse a machine on which there is nothing to move, and say what it would take."""
+    """Raise Unsupported if there are fewer than two tiers, and say how to get them."""
     if len(topology.tiers) > 1:
         return
     if not topology.tiers:
@@ -60,7 +60,7 @@ def require_tiers(topology: Topology) -> None:
         tier = topology.tiers[0]
         nodes = "node" if len(tier.nodes) == 1 else "nodes"
         seen = f"all memory is in one tier ({tier.name}: {nodes} {format_ids(tier.nodes)})"
-    raise Unsupported(f"{seen}; moving pages by temperature takes two", _how_to_get_tiers(topology))
+    raise Unsupported(f"{seen}; tierd needs at least two tiers", _how_to_get_tiers(topology))
 
 
 def _how_to_get_tiers(topology: Topology) -> str:
@@ -69,27 +69,30 @@ def _how_to_get_tiers(topology: Topology) -> str:
     if offline:
         shown = ", ".join(f"node {node.id} ({format_size(node.offline_bytes)})" for node in offline)
         parts.append(
-            f"memory is offline on {shown}: bring it online, with daxctl online-memory or by "
+            f"memory is offline on {shown}: bring it online with `daxctl online-memory`, or by "
             "writing to /sys/devices/system/memory/memory*/state"
         )
     split = suggest_override(topology)
     if split is not None:
         why, tiers = split
         shown = str([list(tier) for tier in tiers])
-        parts.append(f"{why}: if those are slower, say so in the configuration: tiers: {shown}")
+        parts.append(f"{why}: if they are slower, add this to the configuration: `tiers: {shown}`")
     elif len(topology.nodes) > 1:
         parts.append(
             f"nodes {format_ids(node.id for node in topology.nodes)} do not differ in anything that"
-            " firmware shows; if some are slower, say so in the configuration: tiers: [[fast], "
-            "[slow]]"
+            " firmware shows; if some are slower, list the tiers in the configuration, as in "
+            "`tiers: [[0], [1]]`, fastest first"
         )
     elif not offline:
-        parts.append("this machine has memory on one node only; slower memory would be another")
+        parts.append(
+            "this machine has memory on one node only; tierd needs a second node with slower "
+            "memory, such as CXL or PMEM"
+        )
     return "; ".join(parts)
 
 
 def suggest_override(topology: Topology) -> tuple[str, Override] | None:
-    """Two tiers that the evidence speaks for, and the evidence; None where nothing differs."""
+    """Return the evidence for two tiers, and the tiers; None if the nodes do not differ."""
     latencies = {
         node.id: node.performance.read_latency_ns if node.performance else None
         for node in topology.nodes

@@ -1,38 +1,39 @@
-"""Programs that matter to tiering: those that place memory themselves, and those bound to nodes.
+"""Finds programs that move memory themselves, and programs that are bound to nodes.
 
-The daemon asks for the names of the first, doctor for all. Only reads, and spends a bounded time:
-numa_maps walks a program's page tables, so it is read for few programs, and not for huge ones.
+The daemon needs only the names of programs that move memory; the doctor needs both. This module
+only reads. To read numa_maps takes long, so it is read for few programs, and not for huge ones.
 """
 
 import errno
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tierd import figures
 from tierd.sysfs import Sysfs, SysfsError
-from tierd.units import parse_ids
 
 # Programs that move memory between nodes, or drive DAMON, by the name the kernel knows them by.
 PLACERS = ("numad", "memtierd", "damo")
 
-# Smaller programs do not matter to a tier, and each numa_maps costs a walk of the page tables:
-# about a second for 64 GiB in small pages.
+# 20 programs of 64 MiB to 64 GiB: a smaller one does not matter to a tier, and to read numa_maps of
+# 64 GiB in small pages takes about a second.
 LOOKED_INTO_MAX = 20
 RSS_BYTES_MIN = 64 << 20
 RSS_BYTES_MAX = 64 << 30
 
 _FIELD = re.compile(r"^(Name|VmRSS|Mems_allowed_list):\s*(.*)$", re.MULTILINE)
 _POLICY = re.compile(r"^[0-9a-f]+ bind(?:=\w+)?:(\S+)(.*)$", re.MULTILINE)
-_PAGES = re.compile(r" N\d+=(\d+)")
-_PAGE_KB = re.compile(r" kernelpagesize_kB=(\d+)")
+_PAGES = re.compile(r" N[0-9]+=(\S+)")
+_PAGE_KB = re.compile(r" kernelpagesize_kB=(\S+)")
+_PID = re.compile(r"[0-9]{1,9}")
+_KB = re.compile(r"(\S+) kB")
 
-
-# A process may end between the look at /proc and the look at it.
+# The process ended after it was listed in /proc.
 _GONE = (errno.ENOENT, errno.ESRCH)
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A program with memory of its own."""
+    """A program, with its memory."""
 
     pid: int
     name: str
@@ -40,17 +41,21 @@ class Process:
     mems_allowed: tuple[int, ...]
     """The nodes that its cpuset lets it use."""
     bound_bytes: int | None = None
-    """What it bound to nodes by mempolicy; None where that was not looked at, or is hidden."""
+    """The memory that it bound to nodes by mempolicy; None if that was not read."""
 
 
 def placers(sysfs: Sysfs) -> tuple[str, ...]:
-    """Which of PLACERS run. One short read for each process of the machine: not for every tick."""
-    running = {_name(sysfs, name) for name in sysfs.listdir("proc") if name.isdigit()}
+    """Return the PLACERS that run. This reads a file of each process: too slow for every tick."""
+    running = {_name(sysfs, pid) for pid in _pids(sysfs)}
     return tuple(name for name in PLACERS if name in running)
 
 
+def _pids(sysfs: Sysfs) -> tuple[str, ...]:
+    return tuple(name for name in sysfs.listdir("proc") if _PID.fullmatch(name))
+
+
 def _name(sysfs: Sysfs, pid: str) -> str | None:
-    """What the kernel calls it; None for one that has ended meanwhile."""
+    """Return the kernel's name of a process; None if it has ended."""
     try:
         return sysfs.read(f"proc/{pid}/comm")
     except SysfsError as error:
@@ -60,12 +65,8 @@ def _name(sysfs: Sysfs, pid: str) -> str | None:
 
 
 def processes(sysfs: Sysfs) -> tuple[Process, ...]:
-    """All programs, largest first; the largest with what they bound."""
-    found = [
-        process
-        for name in sysfs.listdir("proc")
-        if name.isdigit() and (process := _process(sysfs, int(name))) is not None
-    ]
+    """Return all programs, largest first; the largest ones with `bound_bytes`."""
+    found = [process for pid in _pids(sysfs) if (process := _process(sysfs, int(pid))) is not None]
     found.sort(key=lambda process: -process.rss_bytes)
     return tuple(
         _looked_into(sysfs, process) if rank < LOOKED_INTO_MAX else process
@@ -74,39 +75,45 @@ def processes(sysfs: Sysfs) -> tuple[Process, ...]:
 
 
 def _process(sysfs: Sysfs, pid: int) -> Process | None:
-    """None for a kernel thread, and for a program that has ended meanwhile."""
+    """Return the program; None if it is a kernel thread or has ended."""
+    path = f"proc/{pid}/status"
     try:
-        fields = dict(_FIELD.findall(sysfs.read(f"proc/{pid}/status")))
+        fields = dict(_FIELD.findall(sysfs.read(path)))
     except SysfsError:
         return None
     if "VmRSS" not in fields:
         return None
+    size = _KB.fullmatch(fields["VmRSS"])
+    if size is None or "Name" not in fields:
+        raise figures.Garbled(path, "a Name, and VmRSS in kB", str(fields))
     return Process(
         pid=pid,
         name=fields["Name"],
-        rss_bytes=int(fields["VmRSS"].split()[0]) * 1024,
-        mems_allowed=parse_ids(fields.get("Mems_allowed_list", "")),
+        rss_bytes=figures.number(path, size[1], most=figures.KIB_MAX) * 1024,
+        mems_allowed=figures.ids(path, fields.get("Mems_allowed_list", "")),
     )
 
 
 def _looked_into(sysfs: Sysfs, process: Process) -> Process:
     if not RSS_BYTES_MIN <= process.rss_bytes <= RSS_BYTES_MAX:
         return process
+    path = f"proc/{process.pid}/numa_maps"
     try:
-        text = sysfs.read(f"proc/{process.pid}/numa_maps")
+        text = sysfs.read(path)
     except SysfsError:
         return process
-    return Process(
-        process.pid, process.name, process.rss_bytes, process.mems_allowed, bound_bytes(text)
-    )
+    return replace(process, bound_bytes=bound_bytes(path, text))
 
 
-def bound_bytes(numa_maps: str) -> int:
-    """How much of a program lies in mappings with the policy `bind`."""
+def bound_bytes(path: str, numa_maps: str) -> int:
+    """Return the bytes of a program that are in mappings with the policy `bind`."""
     total = 0
     for match in _POLICY.finditer(numa_maps):
-        # A mapping without a page in memory has no size of pages either.
+        # A mapping without a page in memory has no page size either.
         page = _PAGE_KB.search(match[2])
         if page is not None:
-            total += sum(int(pages) for pages in _PAGES.findall(match[2])) * int(page[1]) * 1024
+            kib = figures.number(path, page[1], most=figures.KIB_MAX)
+            counts = _PAGES.findall(match[2])
+            pages = sum(figures.number(path, count, most=figures.PAGES_MAX) for count in counts)
+            total += pages * kib * 1024
     return total

@@ -1,36 +1,39 @@
-"""What the machine is doing at one moment: nodes, watermarks, schemes, pressure, counters.
+"""Reads a Sample: the counters of nodes, schemes and memory pressure at one moment.
 
-Only reads. What a kdamond shows is as old as its last update_schemes_stats, which is a command
-and so the caller's to give. Whole or nothing: a file that cannot be read spoils the sample.
+Only reads. A kdamond's statistics are as old as the last command update_schemes_stats, which the
+caller gives. All or nothing: if one file cannot be read, there is no sample.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tierd import figures
 from tierd.errors import TierdError
 from tierd.machine.discovery import NODES
-from tierd.machine.observe import KDAMONDS
+from tierd.machine.features import KDAMONDS
+from tierd.machine.neighbours import COUNT_MAX
 from tierd.machine.zoneinfo import PATH as ZONEINFO
 from tierd.machine.zoneinfo import Zone, parse_zones
 from tierd.sysfs import Sysfs, optional
 from tierd.topology import Topology
+from tierd.units import VALUE_MAX
 
 VMSTAT = "proc/vmstat"
 PRESSURE = "proc/pressure/memory"
 
-_MEMINFO = re.compile(r"^Node \d+ (MemTotal|MemFree|AnonHugePages): +(\d+) kB$", re.MULTILINE)
-_NODE_COUNTER = re.compile(r"^(pgpromote_\w+|pgdemote_\w+) (\d+)$", re.MULTILINE)
-_COUNTER = re.compile(r"^(pgmigrate_success|pgmigrate_fail|allocstall_\w+) (\d+)$", re.MULTILINE)
-_PSI = re.compile(r"^(some|full) .*total=(\d+)$", re.MULTILINE)
+_MEMINFO = re.compile(r"^Node [0-9]+ (MemTotal|MemFree|AnonHugePages): +(\S+) kB$", re.MULTILINE)
+_NODE_COUNTER = re.compile(r"^(pgpromote_\w+|pgdemote_\w+) (\S+)$", re.MULTILINE)
+_COUNTER = re.compile(r"^(pgmigrate_success|pgmigrate_fail|allocstall_\w+) (\S+)$", re.MULTILINE)
+_PSI = re.compile(r"^(some|full) .*total=(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """A node's zone watermarks, summed, without the passing boost.
+    """The sum of a node's zone watermarks, without the temporary boost.
 
-    kswapd wakes below `low`, stops at `high` or, with NUMA balancing's tiering, at `promo`;
-    an allocation stalls below `min`.
+    Below `low` kswapd starts. It stops at `high`, or at `promo` in NUMA balancing's tiering mode.
+    Below `min` an allocation has to wait.
     """
 
     node: int
@@ -39,25 +42,25 @@ class Watermarks:
     high_bytes: int
     promo_bytes: int
     reserve_bytes: int
-    """Kept free in the lower zones whatever happens: pages of programs never get these."""
+    """The memory in the lower zones that the kernel always keeps free; programs never get it."""
 
     @property
     def floor_bytes(self) -> int:
-        """What the kernel keeps free by itself: a goal below this is never reached."""
+        """The bytes that the kernel keeps free by itself: a smaller goal cannot be reached."""
         return self.high_bytes + self.reserve_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSample:
-    """A node's fill, and its counters since boot, in pages."""
+    """A node's size and free memory in bytes, and its counters since boot in pages."""
 
     node: int
     total_bytes: int
     free_bytes: int
     counters: tuple[tuple[str, int], ...]
-    """pgpromote_* and pgdemote_*, by the kernel's names; the set differs between kernels."""
+    """pgpromote_* and pgdemote_*, with the kernel's names, which differ between kernels."""
     huge_bytes: int = 0
-    """In transparent huge pages of programs; 0 where the kernel has none."""
+    """The bytes in transparent huge pages of programs; 0 if the kernel has none."""
 
     @property
     def used_bytes(self) -> int:
@@ -66,7 +69,7 @@ class NodeSample:
 
 @dataclass(frozen=True, slots=True)
 class SchemeSample:
-    """A scheme's statistics since its kdamond was turned on, and its quota in force."""
+    """A scheme's statistics since its kdamond was turned on, and its current quota."""
 
     index: int
     nr_tried: int
@@ -80,19 +83,19 @@ class SchemeSample:
 
 @dataclass(frozen=True, slots=True)
 class KdamondSample:
-    """One of our kdamonds."""
+    """One of tierd's kdamonds."""
 
     index: int
     state: str
     pid: int
     schemes: tuple[SchemeSample, ...]
     sensed: Mapping[int, int] = field(default_factory=dict)
-    """The sz_tried of schemes that only count, by their index."""
+    """The sz_tried of the schemes that only count memory, by their index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """Time that tasks lost to memory since boot."""
+    """The time that tasks have waited for memory since boot."""
 
     some_us: int
     full_us: int
@@ -100,18 +103,18 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Everything at one moment; counters are raw, so rates are the reader's to take."""
+    """All counters at one moment; the caller computes rates from two samples."""
 
     monotonic_s: float
     nodes: tuple[NodeSample, ...]
     watermarks: tuple[Watermarks, ...]
     kdamonds: tuple[KdamondSample, ...]
     pressure: Pressure | None
-    """None where the kernel keeps no pressure figures."""
+    """None if the kernel does not measure pressure (PSI)."""
     pgmigrate_success: int
     pgmigrate_fail: int
     allocstall: int
-    """Allocations that had to reclaim for themselves, over all zones."""
+    """The allocations that had to reclaim memory themselves, in all zones."""
 
     def node(self, node_id: int) -> NodeSample:
         return next(node for node in self.nodes if node.node == node_id)
@@ -124,10 +127,10 @@ def sample(
     now: float,
     known: tuple[Watermarks, ...] | None = None,
 ) -> Sample:
-    """The machine at `now`, and kdamonds: each by its index, with the schemes that only count.
+    """Return a sample at `now`. `kdamonds` has, by index, the schemes that only count memory.
 
-    Watermarks change with hotplug and sysctls only, and /proc/zoneinfo is the longest file here:
-    a caller that samples often passes those it knows.
+    A caller that samples often passes the `known` watermarks: they change only with hotplug and
+    sysctls, and /proc/zoneinfo is a long file.
     """
     counters = dict(_COUNTER.findall(sysfs.reread(VMSTAT)))
     return Sample(
@@ -140,23 +143,25 @@ def sample(
         pressure=_pressure(sysfs),
         pgmigrate_success=_counter(counters, "pgmigrate_success"),
         pgmigrate_fail=_counter(counters, "pgmigrate_fail"),
-        allocstall=sum(int(n) for key, n in counters.items() if key.startswith("allocstall")),
+        allocstall=sum(
+            _counter(counters, name) for name in counters if name.startswith("allocstall")
+        ),
     )
 
 
 def watermarks(sysfs: Sysfs, topology: Topology) -> tuple[Watermarks, ...]:
-    """The watermarks of every node with memory."""
+    """Return the watermarks of every node with memory."""
     zones = parse_zones(sysfs.reread(ZONEINFO))
     return tuple(sum_watermarks(node.id, zones, topology.page_bytes) for node in topology.nodes)
 
 
 def sum_watermarks(node: int, zones: Iterable[Zone], page_bytes: int) -> Watermarks:
-    """One node's watermarks from all of its zones that hand out pages."""
+    """Return one node's watermarks, from all of its zones that have pages to allocate."""
     mine = [zone for zone in zones if zone.node == node and zone.populated]
     if not mine:
-        raise TierdError(f"/{ZONEINFO}: node {node} has memory, but no zone that hands it out")
-    # __setup_per_zone_wmarks() spaces low, high and promo evenly; kernels that do not print
-    # promo have it all the same.
+        raise TierdError(f"/{ZONEINFO}: node {node} has memory, but no zone to allocate it from")
+    # __setup_per_zone_wmarks() sets low, high and promo at equal distances. Kernels that do not
+    # print promo have it too.
     promo = sum(
         2 * zone.high_pages - zone.low_pages if zone.promo_pages is None else zone.promo_pages
         for zone in mine
@@ -173,47 +178,55 @@ def sum_watermarks(node: int, zones: Iterable[Zone], page_bytes: int) -> Waterma
 
 
 def free_bytes(sysfs: Sysfs, node: int) -> int:
-    """What is free on a node now."""
-    return int(_meminfo(sysfs, node)["MemFree"]) * 1024
+    """Return the free bytes of a node."""
+    return _meminfo(sysfs, node)["MemFree"]
 
 
-def _meminfo(sysfs: Sysfs, node: int) -> Mapping[str, str]:
+def _meminfo(sysfs: Sysfs, node: int) -> Mapping[str, int]:
+    """Return the node's figures in bytes, by the kernel's names."""
     path = f"{NODES}/node{node}/meminfo"
-    figures = dict(_MEMINFO.findall(sysfs.reread(path)))
-    if not {"MemTotal", "MemFree"} <= figures.keys():
-        raise TierdError(f"/{path}: expected MemTotal and MemFree, found {sorted(figures)}")
-    return figures
+    found = {
+        name: figures.number(path, kib, most=figures.KIB_MAX) * 1024
+        for name, kib in _MEMINFO.findall(sysfs.reread(path))
+    }
+    if not {"MemTotal", "MemFree"} <= found.keys():
+        raise TierdError(f"/{path}: expected MemTotal and MemFree, found {sorted(found)}")
+    # If the node's memory was just removed, MemTotal is less until the topology is read again.
+    if found["MemFree"] > found["MemTotal"]:
+        raise figures.Garbled(path, "no more free than there is", str(found))
+    return found
 
 
 def _node(sysfs: Sysfs, node: int) -> NodeSample:
-    figures = _meminfo(sysfs, node)
-    counters = _NODE_COUNTER.findall(sysfs.reread(f"{NODES}/node{node}/vmstat"))
+    found = _meminfo(sysfs, node)
+    path = f"{NODES}/node{node}/vmstat"
+    counters = _NODE_COUNTER.findall(sysfs.reread(path))
     return NodeSample(
         node=node,
-        total_bytes=int(figures["MemTotal"]) * 1024,
-        free_bytes=int(figures["MemFree"]) * 1024,
-        counters=tuple((name, int(count)) for name, count in counters),
-        huge_bytes=int(figures.get("AnonHugePages", "0")) * 1024,
+        total_bytes=found["MemTotal"],
+        free_bytes=found["MemFree"],
+        counters=tuple((name, figures.number(path, count)) for name, count in counters),
+        huge_bytes=found.get("AnonHugePages", 0),
     )
 
 
 def _kdamond(sysfs: Sysfs, index: int, sensors: frozenset[int]) -> KdamondSample:
     folder = f"{KDAMONDS}/{index}"
     schemes = f"{folder}/contexts/0/schemes"
-    count = int(sysfs.reread(f"{schemes}/nr_schemes"))
+    count = _number(sysfs, f"{schemes}/nr_schemes", most=COUNT_MAX)
     return KdamondSample(
         index=index,
         state=sysfs.reread(f"{folder}/state"),
-        pid=int(sysfs.reread(f"{folder}/pid")),
+        pid=_number(sysfs, f"{folder}/pid", -1, figures.PID_MAX),
         schemes=tuple(
             _scheme(sysfs, f"{schemes}/{scheme}", scheme)
             for scheme in range(count)
             if scheme not in sensors
         ),
-        # Of what only counts a single file is read: there are several to a node, and each tick
-        # reads them all.
+        # For a scheme that only counts, one file is read: a node has several such schemes, and each
+        # tick reads them all.
         sensed={
-            scheme: int(sysfs.reread(f"{schemes}/{scheme}/stats/sz_tried"))
+            scheme: _number(sysfs, f"{schemes}/{scheme}/stats/sz_tried")
             for scheme in sorted(sensors)
             if scheme < count
         },
@@ -221,17 +234,21 @@ def _kdamond(sysfs: Sysfs, index: int, sensors: frozenset[int]) -> KdamondSample
 
 
 def _scheme(sysfs: Sysfs, folder: str, index: int) -> SchemeSample:
-    passed = optional(sysfs, f"{folder}/stats/sz_ops_filter_passed")
+    passed = f"{folder}/stats/sz_ops_filter_passed"
     return SchemeSample(
         index=index,
-        nr_tried=int(sysfs.reread(f"{folder}/stats/nr_tried")),
-        sz_tried=int(sysfs.reread(f"{folder}/stats/sz_tried")),
-        nr_applied=int(sysfs.reread(f"{folder}/stats/nr_applied")),
-        sz_applied=int(sysfs.reread(f"{folder}/stats/sz_applied")),
-        qt_exceeds=int(sysfs.reread(f"{folder}/stats/qt_exceeds")),
-        effective_bytes=int(sysfs.reread(f"{folder}/quotas/effective_bytes")),
-        sz_ops_filter_passed=None if passed is None else int(passed),
+        nr_tried=_number(sysfs, f"{folder}/stats/nr_tried"),
+        sz_tried=_number(sysfs, f"{folder}/stats/sz_tried"),
+        nr_applied=_number(sysfs, f"{folder}/stats/nr_applied"),
+        sz_applied=_number(sysfs, f"{folder}/stats/sz_applied"),
+        qt_exceeds=_number(sysfs, f"{folder}/stats/qt_exceeds"),
+        effective_bytes=_number(sysfs, f"{folder}/quotas/effective_bytes"),
+        sz_ops_filter_passed=figures.optional(passed, optional(sysfs, passed)),
     )
+
+
+def _number(sysfs: Sysfs, path: str, least: int = 0, most: int = VALUE_MAX) -> int:
+    return figures.number(path, sysfs.reread(path), least, most)
 
 
 def _pressure(sysfs: Sysfs) -> Pressure | None:
@@ -241,7 +258,8 @@ def _pressure(sysfs: Sysfs) -> Pressure | None:
     totals = dict(_PSI.findall(text))
     if len(totals) != 2:
         raise TierdError(f"/{PRESSURE}: expected a total of `some` and `full`, found {text!r}")
-    return Pressure(some_us=int(totals["some"]), full_us=int(totals["full"]))
+    some, full = (figures.number(PRESSURE, totals[name]) for name in ("some", "full"))
+    return Pressure(some_us=some, full_us=full)
 
 
 def _counter(counters: dict[str, str], name: str) -> int:
@@ -249,4 +267,4 @@ def _counter(counters: dict[str, str], name: str) -> int:
         raise TierdError(
             f"/{VMSTAT}: no {name}", "the kernel must be built with CONFIG_MIGRATION=y"
         )
-    return int(counters[name])
+    return figures.number(VMSTAT, counters[name])

@@ -1,6 +1,6 @@
-"""Who sets a sysctl on this machine: the kernel's command line, sysctl.d, or a tuned profile.
+"""Finds what sets a sysctl on this machine: the kernel's command line, sysctl.d or a tuned profile.
 
-Only reads, and only names what it can show: a value that none of them claims was set by hand.
+Only reads. If none of these places sets the current value, it was set by hand.
 """
 
 import configparser
@@ -24,32 +24,34 @@ SYSCTL_FOLDERS = (
 SYSCTL_CONF = "etc/sysctl.conf"
 TUNED_FOLDERS = ("etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned")
 
-# tuned's own profiles include at most three others in a row; a loop must end.
-INCLUDES_MAX = 10
+# 20 profiles: tuned's own profiles include at most three others. Each is read once.
+# The name of a profile is the name of a folder.
+PROFILES_MAX = 20
+_PROFILE = re.compile(r"\w[\w.+-]*")
 
 _ASSIGNMENT = re.compile(r"^\s*-?\s*([\w./-]+)\s*=\s*(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A place that sets a sysctl, and the value it sets."""
+    """A place that sets a sysctl, and the value that it sets."""
 
     where: str
     value: str
 
 
 def claims(sysfs: Sysfs, key: str) -> tuple[Claim, ...]:
-    """Every place that sets `key`, in the order in which they take effect: the last one wins."""
+    """Return every place that sets `key`, in the order in which they take effect."""
     return (*_from_cmdline(sysfs, key), *_from_sysctl_d(sysfs, key), *_from_tuned(sysfs, key))
 
 
 def owner(claimed: tuple[Claim, ...], value: str) -> Claim | None:
-    """The claim that explains the value that is in force, if one does."""
+    """Return the last claim that sets the current value; None if none does."""
     return next((claim for claim in reversed(claimed) if claim.value == value), None)
 
 
 def _from_cmdline(sysfs: Sysfs, key: str) -> Iterator[Claim]:
-    # setup_numabalancing() knows two words, and leaves everything else alone.
+    # setup_numabalancing() knows two words, and ignores all others.
     words = {"enable": "1", "disable": "0"}
     name = key.removeprefix("kernel.")
     for word in (_text(sysfs, CMDLINE) or "").split():
@@ -71,23 +73,28 @@ def _from_sysctl_d(sysfs: Sysfs, key: str) -> Iterator[Claim]:
 
 
 def _from_tuned(sysfs: Sysfs, key: str) -> Iterator[Claim]:
+    seen: set[str] = set()
     for profile in (_text(sysfs, TUNED_ACTIVE) or "").split():
-        value = _tuned_value(sysfs, profile, key, INCLUDES_MAX)
+        value = _tuned_value(sysfs, profile, key, seen)
         if value is not None:
             yield Claim(f"the tuned profile {profile}", value)
 
 
-def _tuned_value(sysfs: Sysfs, profile: str, key: str, includes_left: int) -> str | None:
-    """What a profile, or one that it includes, sets; its own word comes before theirs."""
+def _tuned_value(sysfs: Sysfs, profile: str, key: str, seen: set[str]) -> str | None:
+    """Return the value that a profile sets, or else one of the profiles that it includes."""
+    if profile in seen or len(seen) >= PROFILES_MAX or not _PROFILE.fullmatch(profile):
+        return None
+    seen.add(profile)
     parsed = _tuned_profile(sysfs, profile)
-    if parsed is None or not includes_left:
+    if parsed is None:
         return None
     own = parsed.get("sysctl", key, fallback=None)
     if own is not None:
         return own.lstrip(">= ").strip()
     value = None
-    for included in parsed.get("main", "include", fallback="").replace(",", " ").split():
-        value = _tuned_value(sysfs, included, key, includes_left - 1) or value
+    includes = parsed.get("main", "include", fallback=None) or ""
+    for included in includes.replace(",", " ").split():
+        value = _tuned_value(sysfs, included, key, seen) or value
     return value
 
 
@@ -98,8 +105,9 @@ def _tuned_profile(sysfs: Sysfs, profile: str) -> configparser.RawConfigParser |
             parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
             try:
                 parser.read_string(text)
-            except configparser.Error:
-                # A file that tuned itself could not read sets nothing.
+            except (configparser.Error, AttributeError):
+                # A file that tuned itself cannot read sets nothing. AttributeError: Python 3.11
+                # fails if a key without a value continues on the next line.
                 return None
             return parser
     return None
@@ -113,7 +121,7 @@ def _names(sysfs: Sysfs, folder: str) -> tuple[str, ...]:
 
 
 def _text(sysfs: Sysfs, path: str) -> str | None:
-    """A file's text; None for one that is absent, or not for us to read: it makes no claim."""
+    """Return a file's text; None if it is absent or cannot be read, as it then sets nothing."""
     try:
         return sysfs.read(path)
     except SysfsError:

@@ -1,19 +1,19 @@
-"""Kernel uevents about memory: a node or a memory block that came, went, or changed state."""
+"""Listens to the kernel's uevents about memory: a node or a memory block changed."""
 
 import errno
 import socket
 from dataclasses import dataclass
 
-# NETLINK_KOBJECT_UEVENT, and the multicast group on which the kernel itself speaks (udev's
-# re-broadcasts are on group 2).
+# NETLINK_KOBJECT_UEVENT, and the multicast group of the kernel's own messages (udev sends copies to
+# group 2).
 NETLINK_KOBJECT_UEVENT = 15
 KERNEL_GROUP = 1
 
-# A kernel uevent is at most 2 KiB (UEVENT_BUFFER_SIZE) plus its header.
+# 8 KiB: a kernel uevent has at most 2 KiB (UEVENT_BUFFER_SIZE) and a header.
 MESSAGE_BYTES_MAX = 8192
 
-# Onlining a terabyte makes thousands of events in one burst; they only say "look again", so it is
-# enough to empty the queue a bounded number of times per wake-up.
+# 4096 messages: bringing a terabyte online sends thousands at once. They only say that the memory
+# has changed, so it is enough to read a limited number of them at a time.
 MESSAGES_PER_DRAIN_MAX = 4096
 
 SUBSYSTEMS = frozenset({"memory", "node"})
@@ -21,7 +21,7 @@ SUBSYSTEMS = frozenset({"memory", "node"})
 
 @dataclass(frozen=True, slots=True)
 class Uevent:
-    """One message: what happened (add, remove, online, offline, change) to which device."""
+    """A message: the action (add, remove, online, offline, change) and the device."""
 
     action: str
     devpath: str
@@ -29,7 +29,7 @@ class Uevent:
 
 
 def parse(message: bytes) -> Uevent | None:
-    """The uevent in a netlink message, or None for what is not one of the kernel's."""
+    """Return the uevent in a netlink message; None if the kernel did not send it."""
     head, *fields = message.split(b"\0")
     if b"@" not in head:
         return None
@@ -44,14 +44,14 @@ def parse(message: bytes) -> Uevent | None:
 
 
 def concerns_memory(event: Uevent) -> bool:
-    """Whether the topology may have changed."""
+    """True if the topology may have changed."""
     return event.subsystem in SUBSYSTEMS
 
 
 def listen() -> socket.socket | None:
-    """A socket that becomes readable at each kernel uevent; None where that is not allowed.
+    """Return a socket that becomes readable at each kernel uevent; None if that is not permitted.
 
-    Without it hotplug is noticed by the periodic rescan, later but surely.
+    Without a socket hotplug is noticed by the periodic rescan, but later.
     """
     try:
         sock = socket.socket(
@@ -69,7 +69,7 @@ def listen() -> socket.socket | None:
 
 
 def drain(sock: socket.socket) -> bool:
-    """Empty the queue; True if any message concerned memory, or if some were lost."""
+    """Read all messages. Return True if one of them concerned memory, or if some were lost."""
     found = False
     for _ in range(MESSAGES_PER_DRAIN_MAX):
         try:
@@ -77,7 +77,7 @@ def drain(sock: socket.socket) -> bool:
         except BlockingIOError:
             return found
         except OSError as error:
-            # ENOBUFS: the queue overran, so anything may have happened.
+            # ENOBUFS: the queue was full and messages were lost, so memory may have changed.
             if error.errno != errno.ENOBUFS:
                 raise
             return True

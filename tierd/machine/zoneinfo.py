@@ -1,29 +1,34 @@
-"""/proc/zoneinfo as values: each zone's place, fill and watermarks, in pages."""
+"""Parses /proc/zoneinfo: the address, free pages and watermarks of each zone, in pages."""
 
 import math
 import re
 from dataclasses import dataclass
 
 from tierd.errors import TierdError
+from tierd.figures import PAGES_MAX, Garbled, number
+from tierd.units import ID_MAX
 
 PATH = "proc/zoneinfo"
 
+# log2 of bytes: Linux has pages of 4 KiB to 256 KiB.
+PAGE_SHIFTS = range(12, 19)
+
 _PROTECTION = re.compile(r"^ +protection: \(([0-9, ]*)\)$", re.MULTILINE)
-_HEADER = re.compile(r"^Node (\d+), zone\s+(\S+)$", re.MULTILINE)
+_HEADER = re.compile(r"^Node ([0-9]{1,9}), zone +(\S+)$", re.MULTILINE)
 _FIELD = re.compile(
-    r"^(?:  pages | +)(free|boost|min|low|high|promo|spanned|present|managed|start_pfn):? +(\d+)$",
+    r"^(?:  pages | +)(free|boost|min|low|high|promo|spanned|present|managed|start_pfn):? +(\S+)$",
     re.MULTILINE,
 )
-# zoneinfo_show_print() prints these for every zone, populated or not. `boost` and `promo` are
-# newer than the rest, and `start_pfn` is for populated zones only.
+# zoneinfo_show_print() prints these for every zone. `boost` and `promo` are newer, and `start_pfn`
+# is printed for populated zones only.
 _ALWAYS = ("free", "min", "low", "high", "spanned", "present", "managed")
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """One zone of one node; its watermarks include `boost_pages`, as the kernel prints them.
+    """One zone of one node; its watermarks include `boost_pages`, as in the kernel's file.
 
-    A hole, or memory that is offline, is spanned but not present.
+    A hole, or offline memory, is in the span of the zone, but not present.
     """
 
     node: int
@@ -39,43 +44,56 @@ class Zone:
     managed_pages: int
     start_pfn: int | None
     reserve_pages: int
-    """What allocations that could use a higher zone must leave here (lowmem_reserve)."""
+    """What an allocation that could use a higher zone must leave free (lowmem_reserve)."""
 
     @property
     def populated(self) -> bool:
-        """Whether any page is handed out; an empty zone prints watermarks all the same."""
+        """True if the zone has pages to allocate; an empty zone has watermarks too."""
         return self.managed_pages > 0
 
 
 def parse_zones(text: str) -> tuple[Zone, ...]:
-    """Every zone in the order of the file; a zone without its figures spoils the whole."""
+    """Return every zone in the order of the file; raise if a zone lacks a figure."""
     parts = _HEADER.split(text)
+    for part in parts[::3]:
+        # Only a zone's header begins with "Node". An unknown form must not hide a zone.
+        stray = next((line for line in part.splitlines() if line.startswith("Node")), None)
+        if stray is not None:
+            raise Garbled(PATH, "a line such as `Node 0, zone Normal`", stray)
     found = zip(parts[1::3], parts[2::3], parts[3::3], strict=True)
-    return tuple(_zone(int(node), name, body) for node, name, body in found)
+    return tuple(_zone(number(PATH, node, most=ID_MAX), name, body) for node, name, body in found)
 
 
 def page_bytes(mem_total_bytes: int, managed_pages: int) -> int:
-    """The kernel's page size, from one node's size in both units.
+    """Return the kernel's page size, from a size in bytes and in pages.
 
-    MemTotal is the managed pages of a node, so the quotient is the page size; it is rounded to a
-    power of two because the two files are not read at one moment.
+    MemTotal counts the managed pages. The quotient is rounded to a power of two, because the two
+    files are not read at the same moment.
     """
-    if managed_pages <= 0 or mem_total_bytes <= 0:
-        raise TierdError(f"{mem_total_bytes} bytes in {managed_pages} pages give no page size")
-    return 1 << round(math.log2(mem_total_bytes / managed_pages))
+    if managed_pages > 0 and mem_total_bytes > 0:
+        shift = round(math.log2(mem_total_bytes / managed_pages))
+        if shift in PAGE_SHIFTS:
+            return 1 << shift
+    raise TierdError(
+        f"{mem_total_bytes} bytes in {managed_pages} pages give no page size",
+        f"compare MemTotal in /sys/devices/system/node/node*/meminfo with `managed` in /{PATH}",
+    )
 
 
 def _zone(node: int, name: str, body: str) -> Zone:
-    # "high" also occurs for each CPU's page list, as "high:"; the zone's own come first.
+    # "high:" also occurs in each CPU's page list; the zone's own comes first.
     fields: dict[str, int] = {}
     for key, value in _FIELD.findall(body):
-        fields.setdefault(key, int(value))
+        if key not in fields:
+            fields[key] = number(PATH, value, most=PAGES_MAX)
     missing = [key for key in _ALWAYS if key not in fields]
     if missing:
         raise TierdError(
             f"/{PATH}: node {node}, zone {name}: no {', '.join(missing)}",
-            "this kernel prints its zones in a way that tierd does not know; please report it",
+            "this kernel prints its zones in a form that tierd does not know; please report it",
         )
+    if fields["present"] and not fields["spanned"]:
+        raise Garbled(PATH, f"node {node}, zone {name} to span its pages", "spanned 0")
     return Zone(
         node=node,
         name=name,
@@ -95,4 +113,6 @@ def _zone(node: int, name: str, body: str) -> Zone:
 
 def _reserve(body: str) -> int:
     match = _PROTECTION.search(body)
-    return 0 if match is None else max((int(word) for word in match[1].split(",")), default=0)
+    if match is None:
+        return 0
+    return max(number(PATH, word.strip(), most=PAGES_MAX) for word in match[1].split(","))

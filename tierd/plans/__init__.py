@@ -1,1 +1,1 @@
-"""What is to be done: schemes as values, as writes, and the smallest change between two."""
+"""Plans: schemes as values, the writes that build them, and the smallest change between two."""

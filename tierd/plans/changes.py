@@ -1,9 +1,9 @@
-"""The smallest change that makes one list of writes out of another.
+"""The smallest change from what the kernel holds to a list of writes.
 
 Rules of this file:
-1. Pure: what the kernel holds now comes in as text by path.
-2. A count (nr_*) that changes empties its directory, so all that is below is written again.
-3. What DAMON itself writes (tuned intervals) or what is a reading (current_value) is no difference.
+1. Pure: the values of the kernel's files are an argument, as text by path.
+2. Writing another count (nr_*) empties its directory, so all files below it are written again.
+3. Files that DAMON itself writes (tuned intervals) and readings (current_value) are not compared.
 """
 
 import re
@@ -11,24 +11,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tierd.machine.observe import KDAMONDS
+from tierd.machine.features import KDAMONDS
 from tierd.plans.damon import Write, Writes
 
 
-class Kind(IntEnum):
-    """How much must happen for a change to take effect, least first."""
+class ChangeMethod(IntEnum):
+    """What a change needs to take effect, from least to most."""
 
     none = 0
     goals = 1
-    """commit_schemes_quota_goals: touches no timer, no region, no statistics."""
+    """The command commit_schemes_quota_goals. DAMON keeps its timers, regions and statistics."""
     commit = 2
-    """commit: keeps regions, their ages and statistics; on some kernels timers start again."""
+    """The command commit. DAMON keeps its regions and statistics; some kernels restart timers."""
     restart = 3
-    """off, a new tree, on: everything learned is lost."""
+    """The kdamonds are turned off, built anew and turned on. DAMON loses its regions."""
 
 
-# Differences that a commit does not carry over on every kernel: a goal that is new has a value out
-# of thin air on 6.12 (damos_commit_quota_goals()), and a node number that is not copied on 6.16.
+# Files that a commit does not carry over on every kernel. 6.12 gives a new goal an undefined value
+# (damos_commit_quota_goals()), and 6.16 does not copy the node number of a goal.
 _STRUCTURE = re.compile(
     r"/(nr_(kdamonds|contexts|targets|schemes|goals)|operations|goals/\d+/(target_metric|nid))$"
 )
@@ -42,15 +42,15 @@ _KDAMOND = re.compile(re.escape(KDAMONDS) + r"/(\d+)/")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to write, in order, and what must follow on which kdamonds."""
+    """The writes of a change, in order, and the kdamonds that need a command after them."""
 
-    kind: Kind
+    method: ChangeMethod
     stage: Writes
     kdamonds: tuple[int, ...]
 
 
 def kdamond_of(path: str) -> int | None:
-    """The index of the kdamond that a path belongs to; None for nr_kdamonds."""
+    """Return the index of the kdamond that a path belongs to; None for nr_kdamonds."""
     match = _KDAMOND.match(path)
     return None if match is None else int(match[1])
 
@@ -60,16 +60,17 @@ def is_state(write: Write) -> bool:
 
 
 def is_count(path: str) -> bool:
-    """Whether writing there makes the numbered directories beside it, empty."""
+    """True if writing the file makes new, empty, numbered directories beside it."""
     return _COUNT.search(path) is not None
 
 
 def values(writes: Iterable[Write]) -> dict[str, str]:
+    """Return the values of the writes by path."""
     return {write.path: write.value for write in writes}
 
 
 def tuned(wanted: Mapping[str, str]) -> frozenset[str]:
-    """The interval files that the kernel may change by itself under this list of writes."""
+    """Return the interval files that the kernel itself may change under these values."""
     return frozenset(
         path
         for path in wanted
@@ -79,11 +80,11 @@ def tuned(wanted: Mapping[str, str]) -> frozenset[str]:
 
 
 def difference(found: Mapping[str, str], wanted: Writes) -> Change:
-    """The change from what is found to what is wanted; what is not found is absent."""
+    """Return the change from the values found to those wanted. `found` lacks absent files."""
     loose = _loose(found, values(wanted))
     emptied: set[str] = set()
     stage: list[Write] = []
-    kind = Kind.none
+    method = ChangeMethod.none
     for write in wanted:
         if is_state(write):
             continue
@@ -94,17 +95,18 @@ def difference(found: Mapping[str, str], wanted: Writes) -> Change:
         stage.append(write)
         if is_count(write.path):
             emptied.add(write.path.rpartition("/")[0] + "/")
-        kind = max(kind, _kind(write.path) if differs else Kind.none)
+        method = max(method, _method(write.path) if differs else ChangeMethod.none)
     touched = {kdamond_of(write.path) for write in stage} - {None}
     return Change(
-        kind, tuple(stage), tuple(sorted(index for index in touched if index is not None))
+        method, tuple(stage), tuple(sorted(index for index in touched if index is not None))
     )
 
 
 def _loose(found: Mapping[str, str], wanted: Mapping[str, str]) -> frozenset[str]:
-    """Paths whose value is not ours to insist on.
+    """Return the files that may hold another value than wanted.
 
-    Intervals are tuned only while the goal they are tuned by stays: a new goal starts them over.
+    These are readings, and intervals that the kernel tunes. If the goal of that tuning changes,
+    the intervals must start over, so they are not among them.
     """
     free = set()
     for path in tuned(wanted):
@@ -115,7 +117,7 @@ def _loose(found: Mapping[str, str], wanted: Mapping[str, str]) -> frozenset[str
     return frozenset(free | {path for path in wanted if _READING.search(path)})
 
 
-def _kind(path: str) -> Kind:
+def _method(path: str) -> ChangeMethod:
     if _STRUCTURE.search(path):
-        return Kind.restart
-    return Kind.goals if _GOAL_VALUE.search(path) else Kind.commit
+        return ChangeMethod.restart
+    return ChangeMethod.goals if _GOAL_VALUE.search(path) else ChangeMethod.commit

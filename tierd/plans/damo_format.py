@@ -1,9 +1,9 @@
-"""A plan as damo's JSON, for `damo start FILE` and for looking at it with damo's own tools.
+"""A plan as damo's JSON, for `damo start FILE` and for damo's other commands.
 
 Rules of this file:
-1. Numbers are exact and carry their unit where damo would take a bare one for another
-   ("1 samples", not a percentage).
-2. Optional keys are left out unless the plan uses them: older damos do not know them.
+1. Numbers are exact. A number has its unit where damo would assume another unit: it takes
+   "1 samples" for a number of samples, but "1" for a percentage.
+2. Optional keys are left out unless the plan uses them: older versions of damo do not know them.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from tierd.plans.plan import Plan
 
 
 def document(plan: Plan) -> dict[str, Any]:
-    """The parameters of every kdamond of the plan; what is outside of DAMON is not in them."""
+    """Return the parameters of all kdamonds of the plan, without the settings outside DAMON."""
     return {"kdamonds": [_kdamond(kdamond) for kdamond in plan.kdamonds]}
 
 
@@ -66,7 +66,7 @@ def _scheme(scheme: Scheme) -> dict[str, Any]:
     pattern = scheme.pattern
     return {
         "action": str(scheme.action),
-        # damo takes a target for the actions that have one.
+        # damo takes a target only for actions that have one.
         "target_nid": None if scheme.action is Action.stat else scheme.target_nid,
         "access_pattern": {
             "sz_bytes": _span(pattern.size_bytes, " B"),

@@ -1,12 +1,11 @@
-"""DAMON's vocabulary as values, and the writes that make a kernel hold them.
+"""DAMON's objects as values, and the writes that make the kernel hold them.
 
 Rules of this file:
-1. `writes` is the one list: `tierd plan` prints it, `apply` executes it (`opening` says with which
-   inputs at first), `plan --diff` compares it. Counts (nr_*) come before what they create, and
-   `state` comes last.
-2. A file that the kernel lacks is not in the list: whether it has one is in the Capabilities.
-3. A file that it has and whose default would do is in the list too: two lists can then be
-   compared, and one made into the other, without asking what an absence means.
+1. There is one list, `writes`: `tierd plan` prints it, `apply` executes it, and `plan --diff`
+   compares it. A count (nr_*) comes before the directories that it creates; `state` comes last.
+2. A file that the kernel lacks is not in the list. The Capabilities say which files it has.
+3. A file is in the list even if its default value is the right one. So two lists can be compared
+   file by file.
 """
 
 import hashlib
@@ -14,18 +13,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tierd.machine.observe import KDAMONDS, Capabilities, Feature
+from tierd.machine.features import KDAMONDS, Capabilities, Feature
 from tierd.ranges import Ranges
 
 UINT_MAX = 2**32 - 1
 ULONG_MAX = 2**64 - 1
 
-# DAMON_MIN_REGION_SZ: no region is smaller, and a quota below it moves nothing.
+# DAMON_MIN_REGION_SZ, in bytes: no region is smaller, and a quota below it moves nothing.
 PAGE_BYTES = 4096
 
 
 class Operations(StrEnum):
-    """What a context watches; only physical memory has nodes."""
+    """What a context watches: physical memory, since only that has nodes."""
 
     paddr = "paddr"
 
@@ -75,7 +74,7 @@ class Command(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One attribute and its value."""
+    """A file and the value to write to it."""
 
     path: str
     value: str
@@ -95,12 +94,12 @@ class IntervalsGoal:
 
 
 UNTUNED = IntervalsGoal(0, 0, 0, 0)
-"""What the kernel takes for no goal: the intervals stay as they are."""
+"""The values that the kernel takes for no goal: it does not tune the intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How often DAMON looks, sums up, and asks for the layout of memory."""
+    """How often DAMON samples, aggregates its samples, and checks the layout of memory."""
 
     sample_us: int
     aggr_us: int
@@ -109,13 +108,13 @@ class Intervals:
 
     @property
     def samples(self) -> int:
-        """Samples per aggregation: the most accesses that can be counted."""
+        """The number of samples per aggregation, which is the highest access count of a region."""
         return self.aggr_us // self.sample_us
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `min` up to and including `max`."""
+    """A range of numbers from `min` up to and including `max`."""
 
     min: int
     max: int
@@ -123,7 +122,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class AccessPattern:
-    """The regions that a scheme is for; accesses in samples, age in aggregations."""
+    """The regions that a scheme acts on. Accesses are in samples, the age is in aggregations."""
 
     size_bytes: Span
     nr_accesses: Span
@@ -132,7 +131,7 @@ class AccessPattern:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a quota aims at; `nid` for the metrics of a node, `current_value` for user input."""
+    """The goal of a quota. Metrics of a node need `nid`, user input needs `current_value`."""
 
     metric: Metric
     target_value: int
@@ -142,7 +141,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class FailCharge:
-    """What a byte that could not be moved costs, as a fraction of one that was."""
+    """The quota that a byte costs if it cannot be moved, as a fraction of that of a moved byte."""
 
     num: int
     denom: int
@@ -150,7 +149,7 @@ class FailCharge:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How regions are ranked when the quota is not enough for all, in permil."""
+    """How regions are ranked if the quota is too small for all of them, in permil."""
 
     size: int = 0
     nr_accesses: int = 100
@@ -159,19 +158,22 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """At most `bytes_max` per apply interval, steered below that by the goals."""
+    """The bytes per apply interval: at most `bytes_max`, and less if the goals say so."""
 
     bytes_max: int
     goals: tuple[Goal, ...] = ()
     weights: Weights = Weights()
     goal_tuner: GoalTuner = GoalTuner.consist
     fail_charge: FailCharge | None = None
-    """None: a byte that could not be moved costs as much as one that was."""
+    """None means that a byte that could not be moved costs as much as a moved byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Pages that match (or, if `matching` is off, do not) are rejected, or allowed at once."""
+    """Pages that match are rejected, or allowed if `allow` is set.
+
+    If `matching` is False, this applies to the pages that do not match.
+    """
 
     type: FilterType
     matching: bool
@@ -181,7 +183,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What to do with which regions, how much of it, and where to."""
+    """An action, the regions that it is for, its quota, and its target node."""
 
     action: Action
     target_nid: int
@@ -193,7 +195,7 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is watched, and the schemes that act on it."""
+    """The memory that is watched, and the schemes that act on it."""
 
     operations: Operations
     intervals: Intervals
@@ -204,7 +206,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Kdamond:
-    """A kernel thread with its one context. `refresh_ms` 0 leaves statistics to commands."""
+    """A kernel thread with one context. With `refresh_ms` 0, commands update its statistics."""
 
     context: Context
     refresh_ms: int = 0
@@ -223,12 +225,12 @@ def scheme_dir(kdamond: int, scheme: int) -> str:
 
 
 def input_path(kdamond: int, scheme: int) -> str:
-    """Where the input of a scheme's one goal is written."""
+    """Return the file for the input of a scheme's only goal."""
     return f"{scheme_dir(kdamond, scheme)}/quotas/goals/0/current_value"
 
 
 def writes(kdamonds: Iterable[Kdamond], capabilities: Capabilities) -> Writes:
-    """Every write that builds these kdamonds from nothing, in order, and turns them on."""
+    """Return the writes that build these kdamonds from nothing and turn them on, in order."""
     listed = tuple(kdamonds)
     return (
         Write(f"{KDAMONDS}/nr_kdamonds", str(len(listed))),
@@ -300,8 +302,8 @@ def _scheme(scheme: Scheme, capabilities: Capabilities) -> _Entries:
 def _quota(quota: Quota, capabilities: Capabilities) -> _Entries:
     yield "bytes", str(quota.bytes_max)
     yield "ms", "0"
-    # Zero makes every apply a charge window of its own. Otherwise damos_adjust_quota() of 6.12
-    # leaves the first window after `on` without any limit.
+    # With 0 each apply is a charge window of its own. Otherwise 6.12 leaves the first window after
+    # `on` without any limit (damos_adjust_quota()).
     yield "reset_interval_ms", "0"
     yield "weights/sz_permil", str(quota.weights.size)
     yield "weights/nr_accesses_permil", str(quota.weights.nr_accesses)
@@ -347,6 +349,6 @@ def _below(folder: str, entries: _Entries) -> _Entries:
 
 
 def fingerprint(listed: Iterable[Write]) -> str:
-    """A short name for a list of writes: equal lists have equal names."""
+    """Return a short hash of a list of writes: equal lists have equal hashes."""
     text = "\n".join(f"{write.path}={write.value}" for write in listed)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]

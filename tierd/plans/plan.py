@@ -1,49 +1,55 @@
-"""A plan: what tierd intends on this machine, why, and the writes that carry it out."""
+"""A plan: what tierd does on this machine, why, and the writes that make the kernel do it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd.configuration.config import Mode
-from tierd.plans.damon import Kdamond, Metric, Write, Writes, fingerprint
+from tierd.plans.damon import Kdamond, Metric, Write, Writes, fingerprint, input_path
+from tierd.plans.scope import Match
 from tierd.units import BP_MAX
+
+# The input of a goal with which a quota doubles in every window: it is a score of zero.
+GROWING_INPUT = 0
 
 
 class Direction(StrEnum):
-    """Which way pages go; the value leads the id of a scheme."""
+    """The direction in which pages move. Its value is the first part of a scheme's id."""
 
     promote = "promote"
     demote = "demote"
 
 
-class Loop(StrEnum):
-    """Who steers the quotas below their limit."""
+class Controller(StrEnum):
+    """The part that sets the quotas, within their limit."""
 
     kernel = "kernel"
     """The kernel's own node goals."""
     emulated = "emulated"
-    """The kernel's law, of shares that tierd measures."""
+    """tierd, by the same formula as the kernel's node goals."""
     demand = "demand"
-    """tierd, by what is hot below and cold above."""
+    """tierd, by how much is hot on slower nodes and cold on faster ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class TunerChoice:
-    """Who steers, and why it is this one."""
+    """Who steers the quotas, and why."""
 
-    loop: Loop
+    loop: Controller
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The share of a node, in 1/10000, at which a scheme stops; known whoever steers."""
+    """The share of a node, in 1/10000, at which a scheme stops."""
 
     metric: Metric
     node: int
     target_bp: int
 
     def measured_bp(self, total_bytes: int, free_bytes: int) -> int:
-        """Where its node is, as the kernel would measure it (damos_get_node_mem_bp())."""
+        """Return the share of the node now, as the kernel measures it (damos_get_node_mem_bp())."""
+        if not total_bytes:
+            return 0
         free = self.metric is Metric.node_mem_free_bp
         return (free_bytes if free else total_bytes - free_bytes) * BP_MAX // total_bytes
 
@@ -62,22 +68,22 @@ class Item:
     aim: Aim
     rate_max_bytes_per_s: float
     quota_bytes_max: int
-    """Per window; more than the rate where a kernel charges what could not be moved."""
+    """Bytes per window. It is more than the rate where the kernel charges failed tries."""
     window_us: int
     reason: str
 
 
 class Sense(StrEnum):
-    """What a `stat` scheme, which moves nothing and has no limit, adds up in each window."""
+    """What a `stat` scheme counts in each window. It moves nothing, so it has no limit."""
 
     all = "all"
-    """Everything: a clock, since each window adds the size of the whole node."""
+    """All memory. This is a clock: each window adds the size of the whole node."""
     hot = "hot"
-    """What promotion would take."""
+    """Memory that promotion would move."""
     heat = "heat"
-    """The part of that which is accessed more often than a bound."""
+    """The part of hot memory that is accessed more often than a bound."""
     cold = "cold"
-    """What demotion would take."""
+    """Memory that demotion would move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +95,12 @@ class Sensor:
     kdamond: int
     scheme: int
     weight: float = 0.0
-    """What each byte of it adds to the heat of the node, in bytes that are always accessed."""
+    """How much each counted byte adds to the heat of the node, in bytes accessed all the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class KdamondItem:
-    """One kdamond of the plan and the node that it watches; `id` is `watch-1`."""
+    """One kdamond of the plan and the node that it watches. The `id` is, for example, `watch-1`."""
 
     id: str
     index: int
@@ -104,9 +110,9 @@ class KdamondItem:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A setting outside of DAMON's tree that is changed while running, and put back after.
+    """A kernel setting outside DAMON that tierd changes while it runs, and puts back after.
 
-    A knob that the machine lacks, or that stands right already, is left alone.
+    A setting that the machine lacks, or that already has the value, is left alone.
     """
 
     id: str
@@ -117,7 +123,7 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole intent; `writes` is what builds it in the kernel, in order."""
+    """All that tierd wants the kernel to do. `writes` builds it, in order."""
 
     mode: Mode
     tuner: TunerChoice
@@ -128,20 +134,41 @@ class Plan:
     knobs: tuple[Knob, ...]
     writes: Writes
     nodes: tuple[int, ...]
-    """Every node that the plan names; each has memory, or the plan is not valid any more."""
+    """The nodes of the plan. If one has no memory any more, the plan is not valid."""
     degraded: tuple[str, ...] = ()
-    """What this kernel cannot do of it, each with the reason."""
+    """What this kernel cannot do of the plan, as sentences with the reason."""
+    cgroups: tuple[Match, ...] = ()
+    """The cgroup classes, with the cgroups that match them now."""
 
     @property
     def fingerprint(self) -> str:
-        """Equal for plans that leave the kernel, and the settings around DAMON, alike."""
+        """A hash that is equal for plans with the same writes and the same settings."""
         return fingerprint((*self.writes, *(Write(knob.path, knob.value) for knob in self.knobs)))
 
+    @property
+    def grows_at_start(self) -> bool:
+        """True if the quotas of new kdamonds should grow before tierd writes their first inputs.
+
+        This is so with the tuner `demand`, unless the schemes only count.
+        """
+        return self.tuner.loop is Controller.demand and self.mode is not Mode.observe
+
+    @property
+    def writes_at_start(self) -> Writes:
+        """The writes that build new kdamonds. If `grows_at_start`, the inputs make quotas grow."""
+        if not self.grows_at_start:
+            return self.writes
+        inputs = {input_path(item.kdamond, item.scheme) for item in self.items}
+        return tuple(
+            Write(one.path, str(GROWING_INPUT)) if one.path in inputs else one
+            for one in self.writes
+        )
+
     def series(self, item: Item) -> str:
-        """The name of a scheme's totals: what was moved, and what only would have been."""
+        """Return the name for the totals of a scheme. `observe` has totals of its own."""
         return item.id if self.mode is Mode.manage else f"{item.id}:{self.mode}"
 
     def item(self, kdamond: int, scheme: int) -> Item | None:
-        """The item that a scheme of the kernel belongs to; None for a sensor."""
+        """Return the item of a scheme in the kernel; None if the scheme is a sensor."""
         wanted = (kdamond, scheme)
         return next((item for item in self.items if (item.kdamond, item.scheme) == wanted), None)

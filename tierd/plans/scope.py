@@ -1,90 +1,146 @@
-"""Which pages may move at all: cgroup classes as DAMON filters.
+"""Turns cgroup classes into DAMON filters, which decide whose pages may move.
 
 Rules of this file:
-1. DAMON's memcg filter matches one cgroup, not what is below it: a class is spelled out.
+1. DAMON's memcg filter matches one cgroup and not those below it, so each cgroup has a filter.
 2. A cgroup that does not exist is never given to the kernel: `on` would fail with ENOMEM.
-3. A class that includes and matches nothing yet moves nothing, not everything.
+3. A class that includes, and matches no cgroup yet, moves nothing. It does not move everything.
+4. If there are too many cgroups, the plan is degraded but still runs: the cgroups with the most
+   memory of their own are kept. Sizes are compared as powers of two, then by name, so that the
+   plan does not change with every page.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tierd.configuration.config import CgroupClass, CgroupMode
-from tierd.errors import Unsupported
-from tierd.machine.observe import Capabilities, Feature, because
+from tierd.machine.cgroups import Cgroups
+from tierd.machine.features import Capabilities, Feature, because
 from tierd.plans.damon import Filter, FilterType
 
-# Every page of a region passes them one after another.
+# Filters per scheme. The kernel checks each page against all of them, one after another.
 FILTERS_MAX = 256
 
-# No page is both or neither, so together these two reject every page, on every kernel.
+# Cgroups of a class that are listed by name; the others are counted.
+SHOWN_MAX = 5
+
+# Two filters that together reject every page, on every kernel: a page is anonymous or it is not.
 NOTHING = (Filter(FilterType.anon, matching=True), Filter(FilterType.anon, matching=False))
 
 
 @dataclass(frozen=True, slots=True)
+class Match:
+    """A cgroup class, and the cgroups that match it now."""
+
+    name: str
+    mode: CgroupMode
+    paths: tuple[str, ...]
+    """As configured."""
+    cgroups: tuple[str, ...]
+    """The matching cgroups that exist now, sorted."""
+
+
+def describe_match(match: Match) -> str:
+    """Return a sentence that says which cgroups match a class now."""
+    wanted = f"cgroup class {match.name} ({match.mode} {', '.join(match.paths)})"
+    if not match.cgroups:
+        return f"{wanted}: none exists now"
+    count = len(match.cgroups)
+    more = f" and {count - SHOWN_MAX} more" if count > SHOWN_MAX else ""
+    listed = f"{', '.join(match.cgroups[:SHOWN_MAX])}{more}"
+    return f"{wanted}: {count} {'cgroup' if count == 1 else 'cgroups'} now: {listed}"
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """Filters that stand before and after those of a scheme's own, and what they cannot do."""
+    """The filters to put before and after a scheme's own, and the limits of what they can do."""
 
     before: tuple[Filter, ...] = ()
     after: tuple[Filter, ...] = ()
     degraded: tuple[str, ...] = ()
+    matches: tuple[Match, ...] = ()
 
 
-def scope(
-    classes: Iterable[CgroupClass], existing: Iterable[str], capabilities: Capabilities
-) -> Scope:
-    """The filters for these classes, given the cgroups there are."""
-    listed, known = tuple(classes), tuple(existing)
+def match_classes(classes: Iterable[CgroupClass], existing: Iterable[str]) -> tuple[Match, ...]:
+    """Return each class with the existing cgroups that match it."""
+    known = tuple(existing)
+    return tuple(
+        Match(entry.name, entry.mode, entry.paths, _members((entry,), entry.mode, known))
+        for entry in classes
+    )
+
+
+def unmatched(matched: Iterable[Match]) -> tuple[str, ...]:
+    """Return a sentence for each class that matches no cgroup."""
+    return tuple(
+        f"cgroup class {one.name}: none of {', '.join(one.paths)} exists now"
+        for one in matched
+        if not one.cgroups
+    )
+
+
+def scope(classes: Iterable[CgroupClass], existing: Cgroups, capabilities: Capabilities) -> Scope:
+    """Return the filters for these classes, given the existing cgroups."""
+    listed, known = tuple(classes), existing.own_bytes
     excluded = _members(listed, CgroupMode.exclude, known)
     including = [entry for entry in listed if entry.mode is CgroupMode.include]
-    included = tuple(
-        path for path in _members(listed, CgroupMode.include, known) if path not in excluded
-    )
-    missing = tuple(
-        f"cgroup class {entry.name}: none of {', '.join(entry.paths)} exists now"
-        for entry in listed
-        if not _members((entry,), entry.mode, known)
-    )
-    if len(excluded) + len(included) > FILTERS_MAX:
-        raise Unsupported(
-            f"the cgroup classes come to {len(excluded) + len(included)} cgroups; each page is "
-            f"held against all of them, so {FILTERS_MAX} are the most",
-            "name fewer or smaller subtrees",
-        )
-    before = tuple(_memcg(path, matching=True) for path in excluded)
+    matched = match_classes(listed, known)
+    degraded = [*unmatched(matched), *(f"cgroups left out: {why}" for why in existing.left_out)]
     if not including:
-        return Scope(before, degraded=missing)
+        kept = _largest(excluded, known, FILTERS_MAX)
+        if len(kept) < len(excluded):
+            degraded.append(_too_many(FILTERS_MAX, "left alone", "moved"))
+        before = tuple(_memcg(path, matching=True) for path in kept)
+        return Scope(before, (), tuple(degraded), matched)
+    # An excluded cgroup needs no filter of its own here: it is just not included.
+    included = tuple(sorted(set(_members(listed, CgroupMode.include, known)).difference(excluded)))
     if not included:
-        return Scope(NOTHING, degraded=missing)
-    if len(included) == 1:
-        # "Reject what is not of it" needs no filter that allows, so any kernel can.
-        return Scope((*before, _memcg(included[0], matching=False)), degraded=missing)
-    if not capabilities.has(Feature.allow_filter):
-        raise Unsupported(
-            f"{len(included)} cgroups are to be singled out: {because(Feature.allow_filter)}",
-            "include one cgroup without children, or exclude the others instead",
-        )
-    # What passes all of the former is not of any included cgroup, so not of the first one.
-    return Scope(
-        before,
-        (
-            *(_memcg(path, matching=True, allow=True) for path in included),
-            _memcg(included[0], matching=False),
-        ),
-        missing,
+        return Scope(NOTHING, (), tuple(degraded), matched)
+    allows = capabilities.has(Feature.allow_filter)
+    most = FILTERS_MAX if allows else 1
+    kept = _largest(included, known, most)
+    if len(kept) < len(included):
+        why = "" if allows else f" ({because(Feature.allow_filter)})"
+        degraded.append(_too_many(most, "moved", f"left alone{why}"))
+    if len(kept) == 1:
+        # "Reject every page outside this cgroup" works on every kernel.
+        return Scope((_memcg(kept[0], matching=False),), (), tuple(degraded), matched)
+    # A page that reaches the last filter is in no included cgroup. So the last filter, which
+    # rejects pages outside the first cgroup, rejects it.
+    after = (
+        *(_memcg(path, matching=True, allow=True) for path in kept),
+        _memcg(kept[0], matching=False),
     )
+    return Scope((), after, tuple(degraded), matched)
+
+
+def _too_many(most: int, wish: str, instead: str) -> str:
+    """Return the sentence for a class of too many cgroups.
+
+    It does not give their number: else each new cgroup would change the plan.
+    """
+    which = f"the {most} with" if most > 1 else "the one with"
+    return (
+        f"more than {most} cgroups are to be {wish}: only {which} the most memory can be, and the "
+        f"others are {instead}"
+    )
+
+
+def _largest(paths: tuple[str, ...], own_bytes: Mapping[str, int], most: int) -> tuple[str, ...]:
+    """Return the cgroups with the most memory, at most `most`, sorted by name."""
+    ranked = sorted(paths, key=lambda path: (-own_bytes[path].bit_length(), path))
+    return tuple(sorted(ranked[:most]))
 
 
 def _members(
-    classes: tuple[CgroupClass, ...], mode: CgroupMode, existing: tuple[str, ...]
+    classes: tuple[CgroupClass, ...], mode: CgroupMode, existing: Iterable[str]
 ) -> tuple[str, ...]:
-    """The cgroups of the classes of one mode, with all that is below them, in order."""
+    """Return the cgroups in the subtrees of the classes of one mode, sorted."""
     roots = {path.rstrip("/") for entry in classes if entry.mode is mode for path in entry.paths}
     return tuple(
         sorted(
             path
-            for path in set(existing)
-            if any(path.rstrip("/") == root or path.startswith(root + "/") for root in roots)
+            for path in existing
+            if any(path == root or path.startswith(root + "/") for root in roots)
         )
     )
 

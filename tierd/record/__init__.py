@@ -1,1 +1,1 @@
-"""What is known and kept: the snapshot of a tick, totals, history, and where on disk they are."""
+"""What tierd knows and keeps: the snapshot of a tick, totals, history, and their files."""

@@ -1,30 +1,30 @@
-"""What tierd remembers of itself on disk: every event, and a reading every ten seconds.
+"""The history on disk: every event, and a reading of the machine every ten seconds.
 
-Rules of this file: both stores are rings of fixed size; what is read back is values, and a record
-that another version of tierd wrote in another way is passed over.
+Rules of this file: both files are rings of fixed size. A record in a format of another version is
+skipped.
 """
 
 import json
-import logging
-from bisect import bisect_left
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
-from tierd.errors import TierdError
-from tierd.record import ring
+from tierd.record import fields, ring
+from tierd.record.bookkeeping import Bookkeeping
 from tierd.record.ring import Contents, Record
 from tierd.record.rundir import EVENTS, HISTORY, RunDir
 from tierd.record.snapshot import EventStatus, Snapshot
 
-log = logging.getLogger("tierd")
-
 READING_EVERY_S = 10.0
 READINGS_MAX = 8_640
-"""A day."""
+"""Readings of a day, one every ten seconds."""
 READING_SLOT_BYTES = 512
 """Room for two nodes with a scheme each; a larger machine gets larger slots."""
+
+# Figures of a node in a record. There are five now, and later versions may add some at the end.
+FIGURES_MAX = 64
 
 EVENTS_MAX = 2_048
 EVENT_SLOT_BYTES = 512
@@ -33,8 +33,8 @@ EVENT_SLOT_BYTES = 512
 _CUT = "..."
 
 
-class NodeReading(NamedTuple):
-    """A node at one moment, in bytes. A tuple, as a day has thousands, made at each look back."""
+class HistoryNode(NamedTuple):
+    """A node at one moment, in bytes. A tuple is cheap to make, and a day has thousands."""
 
     size_bytes: int
     free_bytes: int
@@ -47,26 +47,26 @@ class NodeReading(NamedTuple):
         return self.size_bytes - self.free_bytes
 
 
-class Reading(NamedTuple):
-    """The machine at one moment, as far as a graph needs it; a tuple for the same reason."""
+class HistoryReading(NamedTuple):
+    """The machine at one moment, as a graph needs it. It is a tuple for the same reason."""
 
     at: float
     state: str
     cpu_seconds: float
-    """Of all kdamonds, a total that only grows."""
-    nodes: Mapping[int, NodeReading]
+    """Processor time of all kdamonds. It only grows."""
+    nodes: Mapping[int, HistoryNode]
     applied_bytes: Mapping[str, int]
-    """By scheme, a total that only grows."""
+    """Total bytes that each scheme moved. They only grow."""
 
 
-def reading_of(snapshot: Snapshot) -> Reading:
-    """What is kept of a snapshot."""
-    return Reading(
+def reading_of(snapshot: Snapshot) -> HistoryReading:
+    """Return the reading of a snapshot."""
+    return HistoryReading(
         at=snapshot.at,
         state=snapshot.state,
         cpu_seconds=round(sum(one.cpu_seconds_total for one in snapshot.kdamonds), 2),
         nodes={
-            node.numa_node: NodeReading(
+            node.numa_node: HistoryNode(
                 node.size_bytes,
                 node.free_bytes,
                 node.headroom_target_bytes,
@@ -79,7 +79,7 @@ def reading_of(snapshot: Snapshot) -> Reading:
     )
 
 
-def reading_to_bytes(reading: Reading) -> bytes:
+def reading_to_bytes(reading: HistoryReading) -> bytes:
     nodes = {
         str(node): [
             one.size_bytes,
@@ -100,19 +100,32 @@ def reading_to_bytes(reading: Reading) -> bytes:
     return json.dumps(raw, separators=(",", ":")).encode()
 
 
-def reading_from_bytes(text: bytes) -> Reading | None:
-    """The reading; None if another version of tierd wrote it in another way."""
+def reading_from_bytes(text: bytes) -> HistoryReading | None:
+    """Return the reading, or None if it has the format of another version."""
     try:
-        raw = json.loads(text.decode())
-        nodes = {int(node): NodeReading(*figures[:5]) for node, figures in raw["n"].items()}
-        return Reading(raw["t"], raw["s"], raw["c"], nodes, raw["m"])
+        raw = fields.document(text)
+        nodes = {
+            fields.node(node): _history_node(figures)
+            for node, figures in fields.table(raw["n"]).items()
+        }
+        moved = {fields.name(key): fields.whole(one) for key, one in fields.table(raw["m"]).items()}
+        at, used_s = fields.seconds(raw["t"]), fields.seconds(raw["c"])
+        return HistoryReading(at, fields.name(raw["s"]), used_s, nodes, moved)
     except (ValueError, KeyError, TypeError):
         return None
 
 
+def _history_node(raw: object) -> HistoryNode:
+    size, free, *sensed = fields.rows(raw, FIGURES_MAX)[:5]
+    headroom, hot, cold = (None if one is None else fields.whole(one) for one in sensed)
+    return HistoryNode(fields.whole(size), fields.whole(free), headroom, hot, cold)
+
+
 def event_to_bytes(event: EventStatus) -> bytes:
-    """The event; a text that is too long for its slot is cut."""
-    kept = event
+    """Return the bytes of an event. A text that is too long for its slot is cut."""
+    # Bytes that are not UTF-8 are escaped, because they could not be read back.
+    written = event.text.encode("utf-8", "backslashreplace").decode("utf-8")
+    event = kept = replace(event, text=written)
     while len(packed := _event_bytes(kept)) > ring.room(EVENT_SLOT_BYTES) and kept.text:
         shorter = kept.text.removesuffix(_CUT)
         kept = replace(event, text=shorter[: len(shorter) * 9 // 10] + _CUT)
@@ -125,24 +138,25 @@ def _event_bytes(event: EventStatus) -> bytes:
 
 
 def event_from_bytes(text: bytes) -> EventStatus | None:
-    """The event; None if another version of tierd wrote it in another way."""
+    """Return the event, or None if it has the format of another version."""
     try:
-        raw = json.loads(text.decode())
-        return EventStatus(raw["t"], raw["e"], raw["x"])
+        raw = fields.document(text)
+        at, said = fields.seconds(raw["t"]), fields.text(raw["x"], EVENT_SLOT_BYTES)
+        return EventStatus(at, fields.text(raw["e"], EVENT_SLOT_BYTES), said)
     except (ValueError, KeyError, TypeError):
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """An event and its number, by which a follower knows what is new."""
+    """An event and its number. A follower knows by the number what is new."""
 
     number: int
     event: EventStatus
 
 
 def events(folder: RunDir) -> tuple[Numbered, ...]:
-    """Every event that is kept, oldest first."""
+    """Return all events on disk, oldest first."""
     found = ring.read(folder.state / EVENTS)
     return tuple(
         Numbered(record.number, event)
@@ -151,40 +165,58 @@ def events(folder: RunDir) -> tuple[Numbered, ...]:
     )
 
 
-def readings(folder: RunDir, since: float, most: int | None = None) -> tuple[Reading, ...]:
-    """The readings since that time, oldest first; every so manieth, if there are more than `most`.
+def readings(
+    folder: RunDir, since: float, until: float, most: int | None = None
+) -> tuple[HistoryReading, ...]:
+    """Return the readings of a time in the order of writing; at most `most`, evenly picked.
 
-    A day has thousands, and to parse them all takes longer than somebody who waits for a chart
-    likes.
+    A day has thousands, and parsing them all is slow. Their times may be out of order if the clock
+    was set back.
     """
     found = ring.read(folder.state / HISTORY)
-    records = found.records if found else ()
-    begin = bisect_left(records, since, key=_moment)
-    step = 1 if most is None else -(-(len(records) - begin) // most) or 1
-    # From the newest backwards, so that this one is among them.
-    picked = reversed(records[: begin - 1 if begin else None : -1][::step])
+    records = [one for one in found.records if since <= _moment(one) <= until] if found else []
+    step = 1 if most is None else -(-len(records) // most) or 1
+    # Counted from the newest, so that it is among them.
+    picked = reversed(records[::-1][::step])
     parsed = (reading_from_bytes(record.text) for record in picked)
-    return tuple(one for one in parsed if one is not None and one.at >= since)
+    return tuple(one for one in parsed if one is not None)
+
+
+_MOMENT_BEGINS = b'{"t":'
 
 
 def _moment(record: Record) -> float:
-    reading = reading_from_bytes(record.text)
-    return reading.at if reading else 0.0
+    """Return the time of a record, which is its first field; minus infinity if unreadable."""
+    head, _, _ = record.text.partition(b",")
+    try:
+        return float(head.removeprefix(_MOMENT_BEGINS))
+    except ValueError:
+        return -math.inf
 
 
 @dataclass(slots=True)
 class _Store:
-    """One ring that is written to."""
+    """A ring that this process writes to."""
 
     path: Path
     slots: int
     slot_bytes: int
+    books: Bookkeeping
     shape: Contents | None = None
+    """The shape without records. A day of records is 6 MiB, and a writer needs none."""
     next: int = 1
 
     def append(self, text: bytes) -> None:
         if self.shape is None or not self.path.exists():
             self._open()
+        try:
+            self._append(text)
+        except ring.Damaged:
+            # Somebody has replaced the file.
+            self._open()
+            self._append(text)
+
+    def _append(self, text: bytes) -> None:
         assert self.shape is not None
         if len(text) > ring.room(self.shape.slot_bytes):
             self._widen(len(text))
@@ -192,15 +224,18 @@ class _Store:
         self.next += 1
 
     def _open(self) -> None:
+        self.shape = None
         try:
-            self.shape = ring.read(self.path)
+            found = ring.read(self.path)
         except ring.Damaged as error:
-            log.warning("%s; beginning a new one", error)
-            self.shape = None
-        if self.shape is None:
+            self.books.failed(self.path, f"{error}; a new one begins")
+            found = None
+        if found is None:
             self._create(self.slot_bytes, ())
-        assert self.shape is not None
-        self.next = self.shape.last + 1
+        else:
+            self.shape = replace(found, records=())
+        # Followers know what is new by its number.
+        self.next = max(self.next, found.last + 1 if found else 1)
 
     def _widen(self, bytes_needed: int) -> None:
         """Move everything into a file with larger slots."""
@@ -211,46 +246,44 @@ class _Store:
         self._create(slot_bytes, old.records if old else ())
 
     def _create(self, slot_bytes: int, records: tuple[Record, ...]) -> None:
-        ring.create(self.path, self.slots, slot_bytes, records)
-        self.shape = Contents(self.slots, slot_bytes, records)
+        slots = min(self.slots, ring.slots_max(slot_bytes))
+        ring.create(self.path, slots, slot_bytes, records)
+        self.shape = Contents(slots, slot_bytes, ())
 
 
 @dataclass(slots=True)
 class Chronicle:
-    """Writes both stores. A disk that fails is said once, and stops nothing."""
+    """Writes both rings. A failing disk stops nothing."""
 
     folder: RunDir
+    books: Bookkeeping = field(default_factory=Bookkeeping)
     read_at: float = float("-inf")
-    failing: bool = False
     _events: _Store = field(init=False)
     _readings: _Store = field(init=False)
 
     def __post_init__(self) -> None:
-        state = self.folder.state
-        self._events = _Store(state / EVENTS, EVENTS_MAX, EVENT_SLOT_BYTES)
-        self._readings = _Store(state / HISTORY, READINGS_MAX, READING_SLOT_BYTES)
+        state, books = self.folder.state, self.books
+        self._events = _Store(state / EVENTS, EVENTS_MAX, EVENT_SLOT_BYTES, books)
+        self._readings = _Store(state / HISTORY, READINGS_MAX, READING_SLOT_BYTES, books)
 
     def happened(self, event: EventStatus) -> None:
         self._write(self._events, event_to_bytes(event))
 
     def saw(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, if it is time for one; a clock that was set back counts as time."""
+        """Write a reading of the snapshot to disk, if ten seconds have passed since the last one.
+
+        If the clock was set back, one is written at once.
+        """
         if 0 <= snapshot.at - self.read_at < READING_EVERY_S or not snapshot.nodes:
             return
         self.read_at = snapshot.at
         self._write(self._readings, reading_to_bytes(reading_of(snapshot)))
 
     def _write(self, store: _Store, text: bytes) -> None:
-        try:
-            store.append(text)
-            self.failing = False
-        except TierdError as error:
-            if not self.failing:
-                log.warning("history is not kept: %s", error)
-            self.failing = True
+        self.books.keep(store.path, lambda: store.append(text))
 
 
-class NodeDocument(TypedDict):
+class HistoryNodeDocument(TypedDict):
     """A node at one moment."""
 
     numa_node: int
@@ -264,7 +297,7 @@ class NodeDocument(TypedDict):
     """Memory that nobody accesses and that could go to a slower node, free memory included."""
 
 
-class SchemeDocument(TypedDict):
+class HistorySchemeDocument(TypedDict):
     """A scheme at one moment."""
 
     scheme: str
@@ -272,19 +305,19 @@ class SchemeDocument(TypedDict):
     """What it has moved in all; only grows."""
 
 
-class ReadingDocument(TypedDict):
+class HistoryReadingDocument(TypedDict):
     """The machine at one moment."""
 
     at: float
     state: str
     kdamond_cpu_seconds_total: float
     """Of all kdamonds, since the counters began; only grows."""
-    nodes: list[NodeDocument]
-    schemes: list[SchemeDocument]
+    nodes: list[HistoryNodeDocument]
+    schemes: list[HistorySchemeDocument]
 
 
-def documents(readings: Iterable[Reading]) -> Iterator[ReadingDocument]:
-    """Readings as JSON values, with names that say what they are."""
+def documents(readings: Iterable[HistoryReading]) -> Iterator[HistoryReadingDocument]:
+    """Return readings as JSON values with named fields."""
     for reading in readings:
         yield {
             "at": reading.at,

@@ -1,4 +1,4 @@
-"""What would move if tierd moved: the answer that `tierd observe` ends with."""
+"""What tierd would move. `tierd observe` ends with this answer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from tierd.record.sensed import cold_used_bytes, hot_used_bytes
 from tierd.record.snapshot import NodeStatus, Snapshot
 from tierd.units import format_size
 
-# Sampling is noisy: the answer is the mean of the last so many looks.
+# The answer is the mean of this many snapshots, because sampling is noisy.
 LOOKS = 10
 
 
@@ -24,7 +24,7 @@ class Outlook:
 
 
 def outlook(looks: Iterable[Snapshot]) -> Outlook | None:
-    """The mean of what was sensed; None if nothing was."""
+    """Return the mean of the snapshots with sensors; None if there is none."""
     sensed = [look for look in looks if any(_senses(node) for node in look.nodes)]
     if not sensed:
         return None
@@ -76,7 +76,7 @@ def _of(look: Snapshot) -> Outlook:
 
 
 def sentence(found: Outlook | None) -> str:
-    """The answer in words."""
+    """Return the answer as a sentence."""
     if found is None:
         return (
             "What is hot and cold was not sensed: it takes a few seconds, and a tuner that senses "

@@ -1,11 +1,12 @@
-"""A file of fixed size that keeps the newest records: what happened, and how it went.
+"""A file of fixed size that keeps the newest records.
 
 Rules of this file:
-1. The file never grows. A record has a slot of fixed size, and the oldest one makes room.
-2. Each slot has a checksum over its number and its text. What a power cut left half written, or
-   what was never written, does not match and is passed over: the others are whole.
-3. Writing is one pwrite(2) into a file that is there already, so a reader needs no lock, and a full
-   disk hurts nobody. It is not synced: a power cut may cost the last half minute.
+1. The file never grows. A record has a slot of fixed size, and a new one replaces the oldest.
+2. Each slot has a checksum over its number and its text. A slot that is half written or empty does
+   not match and is skipped.
+3. A write is one pwrite(2) into an existing file, so a reader needs no lock, and a full disk does
+   not matter. It is not synced, so a power cut may lose the last half minute.
+4. The values in the head of a file must be within fixed bounds.
 """
 
 import os
@@ -16,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tierd.errors import ExitCode, TierdError
-from tierd.record.rundir import FileError, save_bytes
+from tierd.errors import TierdError
+from tierd.record.rundir import FileError, load_bytes, open_regular, save_bytes
 
 MAGIC = b"tierdrg1"
 _HEAD = struct.Struct("<8sIII")
@@ -26,6 +27,15 @@ _SLOT = struct.Struct("<IIQ")
 """Checksum of the rest, length of the text, number of the record from 1 up."""
 
 MODE = 0o640
+
+# Bounds of a ring. A day of readings in slots of 4 KiB, enough for 28 nodes, is 34 MiB. With larger
+# slots a ring has fewer of them, so that reading it fits into the memory of the unit.
+BYTES_MAX = 64 << 20
+SLOTS_MAX = 16_384
+SLOT_BYTES_MAX = 64 << 10
+
+# Highest number of a record, which has 64 bits on disk. It is never reached.
+NUMBER_MAX = 1 << 62
 
 
 class Damaged(TierdError):
@@ -37,7 +47,7 @@ class TooLarge(TierdError):
 
 
 class Record(NamedTuple):
-    """A record and its number; numbers rise by one. A tuple, as thousands are made at each look."""
+    """A record and its number; numbers rise by one. A tuple, because thousands are made at once."""
 
     number: int
     text: bytes
@@ -45,7 +55,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A ring as it was read: its shape, and the records that are whole, oldest first."""
+    """A ring that was read: its shape, and its valid records, oldest first."""
 
     slots: int
     slot_bytes: int
@@ -57,28 +67,26 @@ class Contents:
 
 
 def room(slot_bytes: int) -> int:
-    """How long a record may be."""
+    """Return the largest size of a record in bytes."""
     return slot_bytes - _SLOT.size
 
 
+def slots_max(slot_bytes: int) -> int:
+    """Return how many slots of this size a ring may have."""
+    return min(SLOTS_MAX, (BYTES_MAX - _HEAD.size) // slot_bytes)
+
+
 def read(path: Path) -> Contents | None:
-    """Everything that is whole; None if there is no such file."""
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        refused = FileError(
-            f"cannot read {path}: {error.strerror}", "ask as root, or name --state-dir"
-        )
-        if isinstance(error, PermissionError):
-            refused.exit_code = ExitCode.not_permitted
-        raise refused from error
-    return parse(raw, path)
+    """Return the valid records; None if there is no such file."""
+    raw = load_bytes(path, BYTES_MAX)
+    return None if raw is None else parse(raw, path)
 
 
 def parse(raw: bytes, path: Path) -> Contents:
-    """The records in the bytes of a ring."""
+    """Return the valid records in the bytes of a ring, oldest first.
+
+    Empty and damaged slots are skipped. Damaged is raised if the head of the file is wrong.
+    """
     slots, slot_bytes = _shape(raw, path)
     found = []
     for slot in range(slots):
@@ -88,13 +96,15 @@ def parse(raw: bytes, path: Path) -> Contents:
             found.append(record)
     found.sort(key=lambda record: record.number)
     last = found[-1].number if found else 0
-    # A slot whose newer text was lost in a power cut still holds one from a round ago.
+    # After a power cut a slot may hold a record that should have been replaced.
     kept = tuple(record for record in found if record.number > last - slots)
     return Contents(slots, slot_bytes, kept)
 
 
 def create(path: Path, slots: int, slot_bytes: int, records: Iterable[Record] = ()) -> None:
-    """Make the file anew, whole, with these records in it."""
+    """Create the file with the newest of these records in it."""
+    if slot_bytes > SLOT_BYTES_MAX:
+        raise TooLarge(f"a record needs {slot_bytes} bytes, and may have {SLOT_BYTES_MAX}")
     blob = bytearray(_head(slots, slot_bytes) + bytes(slots * slot_bytes))
     for record in records:
         start = _place(record.number, slots, slot_bytes)
@@ -103,11 +113,13 @@ def create(path: Path, slots: int, slot_bytes: int, records: Iterable[Record] = 
 
 
 def append(path: Path, shape: Contents, record: Record) -> None:
-    """Write a record into its slot of a ring of that shape."""
+    """Write a record into its slot. Damaged is raised if the file has another shape."""
     data = _slot(record, shape.slot_bytes)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        fd = open_regular(path, os.O_RDWR)
         try:
+            if os.pread(fd, _HEAD.size, 0) != _head(shape.slots, shape.slot_bytes):
+                raise _damaged(path)
             os.pwrite(fd, data, _place(record.number, shape.slots, shape.slot_bytes))
         finally:
             os.close(fd)
@@ -122,10 +134,16 @@ def _head(slots: int, slot_bytes: int) -> bytes:
 
 def _shape(raw: bytes, path: Path) -> tuple[int, int]:
     if len(raw) >= _HEAD.size:
-        magic, slots, slot_bytes, check = _HEAD.unpack_from(raw)
-        if magic == MAGIC and check == zlib.crc32(struct.pack("<II", slots, slot_bytes)):
+        _magic, slots, slot_bytes, _check = _HEAD.unpack_from(raw)
+        bounded = _SLOT.size < slot_bytes <= SLOT_BYTES_MAX and 0 < slots <= slots_max(slot_bytes)
+        # A file that a power cut has shortened is valid up to its end.
+        if bounded and raw.startswith(_head(slots, slot_bytes)):
             return slots, slot_bytes
-    raise Damaged(f"{path} is damaged", "remove it: tierd begins a new one when it starts")
+    raise _damaged(path)
+
+
+def _damaged(path: Path) -> Damaged:
+    return Damaged(f"{path} is damaged", "remove it: tierd begins a new one when it starts")
 
 
 def _place(number: int, slots: int, slot_bytes: int) -> int:
@@ -140,11 +158,11 @@ def _slot(record: Record, slot_bytes: int) -> bytes:
 
 
 def _record(slot: bytes) -> Record | None:
-    """What a slot holds, or None for one that is empty, torn or cut off."""
+    """Return the record of a slot, or None if it is empty or damaged."""
     if len(slot) < _SLOT.size:
         return None
     check, length, number = _SLOT.unpack_from(slot)
     end = _SLOT.size + length
-    if not number or end > len(slot) or zlib.crc32(slot[4:end]) != check:
+    if not 0 < number <= NUMBER_MAX or end > len(slot) or zlib.crc32(slot[4:end]) != check:
         return None
     return Record(number, slot[_SLOT.size : end])

@@ -1,4 +1,4 @@
-"""One frozen picture of what tierd does; status, metrics and API are renderings of it."""
+"""The state of tierd at one moment. Status, metrics and API show it."""
 
 from collections import deque
 from dataclasses import asdict, dataclass
@@ -79,6 +79,8 @@ class KdamondStatus:
     """Since the counters began, which survive the daemon."""
     cpu_seconds_before: float = 0.0
     """How much of that was before this daemon's first look."""
+    cpu_known: bool = True
+    """False where /proc does not show the kernel's threads, as in a container; then it is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +124,22 @@ class Snapshot:
     pgmigrate_fail: int | None = None
 
 
-# `status` shows the last few events; a longer history has its own store.
+# `status` shows the last few events. The longer history is in its own files.
 EVENTS_KEPT = 50
 
 
 def remember(events: tuple[EventStatus, ...], *new: EventStatus) -> tuple[EventStatus, ...]:
-    """The events with `new` added and the oldest forgotten."""
+    """Return the events with `new` added, without the oldest."""
     return tuple(deque((*events, *new), maxlen=EVENTS_KEPT))
 
 
 def document(snapshot: Snapshot) -> dict[str, Any]:
-    """The snapshot as the JSON object that `tierd status --json` promises; additive only."""
+    """Return the snapshot as the JSON object of `tierd status --json`. Fields are only added."""
     return {"schema": SCHEMA, **asdict(snapshot)}
 
 
 def look(snapshot: Snapshot) -> dict[str, Any]:
-    """What `tierd why` needs of a snapshot."""
+    """Return the parts of a snapshot that `tierd why` needs."""
     return {
         "at": snapshot.at,
         "state": snapshot.state,

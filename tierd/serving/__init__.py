@@ -1,1 +1,1 @@
-"""Who asks tierd, and how they are answered: the API, the metrics, their server."""
+"""Answers requests to tierd: the API, the metrics, and the server that both use."""

@@ -1,4 +1,4 @@
-"""What reaches the loop from outside: signals, hotplug, and commands over the API."""
+"""The events that the loop waits for: signals, hotplug, and commands from the API."""
 
 import queue
 import selectors
@@ -12,13 +12,13 @@ from typing import Protocol
 
 from tierd.machine import uevent
 
-# Commands wait in line for the loop; more than a few at once is a client gone wild, which then
-# gets "busy" instead of memory.
+# How many commands may wait for the loop. A client that sends more is faulty, and is told that the
+# daemon is busy; so the memory that commands use is bounded.
 COMMANDS_MAX = 16
 
 
 class Verb(StrEnum):
-    """What the loop can be asked to do."""
+    """What an event asks the loop to do."""
 
     stop = "stop"
     reload = "reload"
@@ -29,7 +29,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a command: an exit code and a sentence."""
+    """The result of a command: an exit code and a sentence."""
 
     exit_code: int
     text: str
@@ -37,15 +37,19 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A verb, who asked (for the log), and where the answer goes."""
+    """A request to the loop, with its source for the log.
+
+    `reply` takes the answer; `wanted` returns False if nobody waits for it any more.
+    """
 
     verb: Verb
     source: str
     reply: Callable[[Answer], None] = lambda _answer: None
+    wanted: Callable[[], bool] = lambda: True
 
 
 class Inbox(Protocol):
-    """Where the loop waits: for `seconds` at most, less when something comes."""
+    """The queue of events for the loop. `wait` returns at an event, or after `seconds`."""
 
     def wait(self, seconds: float) -> tuple[Event, ...]: ...
 
@@ -58,7 +62,7 @@ SIGNALS = {
 
 
 class SystemInbox:
-    """The real one. Only the thread that made it may wait on it; any thread may post."""
+    """The inbox of a real daemon. Only the thread that made it may wait; any thread may post."""
 
     def __init__(self) -> None:
         self._wake_r, self._wake_w = socket.socketpair()
@@ -74,8 +78,13 @@ class SystemInbox:
 
     @property
     def hears_hotplug(self) -> bool:
-        """Whether kernel uevents arrive; if not, the periodic rescan has to find changes."""
+        """True if kernel uevents arrive; if not, the periodic rescan has to find changes."""
         return self._uevents is not None
+
+    @property
+    def stop_waits(self) -> bool:
+        """True if a signal to stop has come and has not been taken yet."""
+        return any(SIGNALS[number] is Verb.stop for number in self._signals)
 
     def catch_signals(self) -> None:
         """Turn the signals of SIGNALS into events."""
@@ -84,7 +93,7 @@ class SystemInbox:
             signal.signal(number, self._on_signal)
 
     def post(self, event: Event) -> bool:
-        """Hand the loop a command; False if too many wait already."""
+        """Give the loop a command; False if too many wait already."""
         try:
             self._commands.put_nowait(event)
         except queue.Full:
@@ -106,7 +115,7 @@ class SystemInbox:
         return tuple(events)
 
     def close(self) -> None:
-        """Let go of signals and descriptors."""
+        """Stop catching signals, and close all sockets."""
         signal.set_wakeup_fd(-1)
         self._selector.close()
         for sock in (self._wake_r, self._wake_w, self._uevents):
@@ -120,7 +129,7 @@ class SystemInbox:
         try:
             self._wake_w.send(b"\0")
         except BlockingIOError:
-            # The pipe is full of nudges already: the loop will wake.
+            # The socket is full, so the loop has bytes to read and does not sleep.
             return
 
     def _swallow_nudges(self) -> None:

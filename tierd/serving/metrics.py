@@ -1,8 +1,8 @@
-"""Every metric there is, in one table: its name, what it means, and how a snapshot gives it.
+"""The table of all metrics: name, meaning, and how the value is taken from a snapshot.
 
-What is scraped, the documentation and the tests of dashboard and alerts come from this table.
-Rules: names, labels and base units are promises; a value that is not known is left out, a
-counter that has not counted yet is 0; nothing here reads anything but its arguments.
+The scraped text, the documentation, and the tests of dashboard and alerts use this table. Rules:
+names, labels and base units are promises and do not change; a value that is not known is left out;
+a counter that has not counted yet is 0; functions here read only their arguments.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,16 +12,19 @@ from enum import StrEnum
 from tierd.configuration.config import Mode
 from tierd.machine.neighbours import Owner
 from tierd.plans.plan import Direction
+from tierd.record.daemon_counts import DaemonCounts
 from tierd.record.snapshot import NodeStatus, SchemeStatus, Snapshot, State
-from tierd.record.tally import Tally
 from tierd.units import BP_MAX
 
 PREFIX = "tierd_"
 
-# Events that an alert may wait for begin at 0, so that the first one is an increase. A test holds
-# this list to what the loop says.
+# The counters of these events begin at 0, so that an alert sees the first event as an increase. A
+# test compares this list with the events that the loop sends.
 EVENTS = (
+    "bookkeeping_failed",
+    "bookkeeping_recovered",
     "degraded",
+    "given_up",
     "kdamond_died",
     "kdamond_started",
     "kept",
@@ -39,26 +42,28 @@ EVENTS = (
     "running",
     "stopping",
 )
-# What DAMON answers with, by tests/contract.
+# tierd's own files. Tiering goes on if one of them cannot be written.
+BOOKS = ("counters.json", "events.ring", "history.ring", "tally.json")
+# The errors that DAMON gives, as tests/contract shows.
 WRITE_ERRORS = ("EBUSY", "EINVAL", "ENOENT", "ENOMEM", "EPERM")
 
-# The kernel's names (mm/vmstat.c, vmstat_text[]); which of them a node has differs by kernel.
+# Names from the kernel (mm/vmstat.c, vmstat_text[]). Not every kernel has all of them.
 NODE_VMSTAT = {
     "pgpromote_success": "promoted by NUMA balancing",
     "pgpromote_candidate": "that NUMA balancing found hot on the node",
-    "pgpromote_candidate_nrl": "of these, past its rate limit",
+    "pgpromote_candidate_nrl": "promoted without a rate limit, as the faster node had room",
     "pgdemote_kswapd": "demoted by kswapd",
     "pgdemote_direct": "demoted by allocations that had to reclaim",
     "pgdemote_khugepaged": "demoted by khugepaged",
-    "pgdemote_proactive": "demoted because a program asked for reclaim",
+    "pgdemote_proactive": "demoted because a program asked the kernel to reclaim",
 }
 
 Values = Iterable[tuple[tuple[str, ...], float]]
-"""Label values, in the order of the metric's labels, and the value."""
+"""Pairs of label values, in the order of the metric's labels, and the value."""
 
 
-class Kind(StrEnum):
-    """How Prometheus may use a value; the word stands in the TYPE line."""
+class MetricType(StrEnum):
+    """The type of a metric, as it stands in the TYPE line of the text format."""
 
     gauge = "gauge"
     counter = "counter"
@@ -66,10 +71,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that a metric may be made of."""
+    """The snapshot and the counts from which the values of metrics are taken."""
 
     snapshot: Snapshot
-    tally: Tally
+    tally: DaemonCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ class Metric:
     """One metric: a line of the table."""
 
     name: str
-    kind: Kind
+    kind: MetricType
     labels: tuple[str, ...]
     doc: str
     values: Callable[[Seen], Values]
@@ -108,7 +113,7 @@ def _per_tier_node(value: Callable[[NodeStatus], float]) -> Callable[[Seen], Val
 
 
 def _per_scheme(value: Callable[[SchemeStatus], float | None]) -> Callable[[Seen], Values]:
-    """A scheme that only observes is another one: what it would have moved was not moved."""
+    """Return a value per scheme. In observe mode, where nothing moves, the label has the mode."""
 
     def values(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
         mode = seen.snapshot.mode
@@ -122,7 +127,7 @@ def _per_scheme(value: Callable[[SchemeStatus], float | None]) -> Callable[[Seen
 
 
 def _moved(direction: Direction) -> Callable[[Seen], Values]:
-    """What went one way, per pair of nodes; who only observes moves nothing."""
+    """Return what was moved in one direction, per pair of nodes; nothing in observe mode."""
     return lambda seen: (
         ((str(scheme.source_node), str(scheme.target_node)), scheme.applied_bytes_total)
         for scheme in seen.snapshot.schemes
@@ -133,7 +138,7 @@ def _moved(direction: Direction) -> Callable[[Seen], Values]:
 def _node_vmstat(name: str) -> Metric:
     return Metric(
         f"node_vmstat_{name}_total",
-        Kind.counter,
+        MetricType.counter,
         ("numa_node",),
         f"Pages {NODE_VMSTAT[name]}, since boot (/sys/devices/system/node/nodeN/vmstat).",
         _per_node(lambda node: dict(node.vmstat).get(name)),
@@ -145,8 +150,8 @@ def _vmstat(name: str, what: str, value: Callable[[Snapshot], int | None]) -> Me
         found = value(seen.snapshot)
         return () if found is None else (((), found),)
 
-    doc = f"Pages that {what}, by anybody on the whole machine, since boot (/proc/vmstat)."
-    return Metric(f"vmstat_{name}_total", Kind.counter, (), doc, values)
+    doc = f"Pages that {what} on the whole machine, not only by tierd, since boot (/proc/vmstat)."
+    return Metric(f"vmstat_{name}_total", MetricType.counter, (), doc, values)
 
 
 def _states(seen: Seen) -> Values:
@@ -154,7 +159,7 @@ def _states(seen: Seen) -> Values:
 
 
 def _counts(
-    known: Iterable[str], counts: Callable[[Tally], Iterable[tuple[str, int]]]
+    known: Iterable[str], counts: Callable[[DaemonCounts], Iterable[tuple[str, int]]]
 ) -> Callable[[Seen], Values]:
     def values(seen: Seen) -> Values:
         found = dict.fromkeys(known, 0) | dict(counts(seen.tally))
@@ -170,124 +175,127 @@ _SCHEME = ("scheme", *_PAIR)
 METRICS = (
     Metric(
         "build_info",
-        Kind.gauge,
+        MetricType.gauge,
         ("version", "tuner", "mode"),
-        "Always 1: the version, who steers the quotas, and whether memory moves.",
+        "Always 1. The labels are the version, the tuner that sets the quotas, and the mode.",
         lambda seen: (((seen.snapshot.version, seen.snapshot.tuner, seen.snapshot.mode), 1),),
     ),
     Metric(
         "state",
-        Kind.gauge,
+        MetricType.gauge,
         ("state",),
-        "1 for what the daemon does now, 0 for the other states.",
+        "1 for the state of the daemon now, 0 for the other states.",
         _states,
     ),
     Metric(
         "node_memory_bytes",
-        Kind.gauge,
+        MetricType.gauge,
         ("numa_node", "tier"),
         "Memory of the node (MemTotal of /sys/devices/system/node/nodeN/meminfo).",
         _per_tier_node(lambda node: node.size_bytes),
     ),
     Metric(
         "node_memory_free_bytes",
-        Kind.gauge,
+        MetricType.gauge,
         ("numa_node", "tier"),
         "Free memory of the node (MemFree of /sys/devices/system/node/nodeN/meminfo).",
         _per_tier_node(lambda node: node.free_bytes),
     ),
     Metric(
         "node_headroom_target_bytes",
-        Kind.gauge,
+        MetricType.gauge,
         _NODE,
-        "What demotion keeps free on the node; absent where there is no slower node.",
+        "Memory that demotion keeps free on the node; absent if there is no slower node.",
         _per_node(lambda node: node.headroom_target_bytes),
     ),
     Metric(
         "hot_bytes",
-        Kind.gauge,
+        MetricType.gauge,
         _NODE,
-        "Hot memory on the node that could go to a faster one; absent where nobody senses it.",
+        "Hot memory on the node that could be promoted; absent if it is not measured.",
         _per_node(lambda node: node.hot_bytes),
     ),
     Metric(
         "cold_bytes",
-        Kind.gauge,
+        MetricType.gauge,
         _NODE,
-        "Memory of the node that nobody accesses and that could go to a slower one, free memory "
-        "included; absent where nobody senses it.",
+        "Memory of the node that is not accessed and could be demoted, free memory included; "
+        "absent if it is not measured.",
         _per_node(lambda node: node.cold_bytes),
     ),
     Metric(
         "promoted_bytes_total",
-        Kind.counter,
+        MetricType.counter,
         _PAIR,
-        "Memory moved to a faster node, as the kernel says (schemes/N/stats/sz_applied).",
+        "Memory moved to a faster node, by the kernel's count (schemes/N/stats/sz_applied).",
         _moved(Direction.promote),
     ),
     Metric(
         "demoted_bytes_total",
-        Kind.counter,
+        MetricType.counter,
         _PAIR,
-        "Memory moved to a slower node, as the kernel says (schemes/N/stats/sz_applied).",
+        "Memory moved to a slower node, by the kernel's count (schemes/N/stats/sz_applied).",
         _moved(Direction.demote),
     ),
     Metric(
         "scheme_tried_bytes_total",
-        Kind.counter,
+        MetricType.counter,
         _SCHEME,
         "Memory that the scheme tried to move (schemes/N/stats/sz_tried).",
         _per_scheme(lambda scheme: scheme.tried_bytes_total),
     ),
     Metric(
         "scheme_applied_bytes_total",
-        Kind.counter,
+        MetricType.counter,
         _SCHEME,
         "Memory that the scheme moved (schemes/N/stats/sz_applied).",
         _per_scheme(lambda scheme: scheme.applied_bytes_total),
     ),
     Metric(
         "scheme_quota_exceeded_total",
-        Kind.counter,
+        MetricType.counter,
         _SCHEME,
-        "Windows in which the quota ran out (schemes/N/stats/qt_exceeds).",
+        "Windows in which the quota was used up (schemes/N/stats/qt_exceeds).",
         _per_scheme(lambda scheme: scheme.quota_exceeded_total),
     ),
     Metric(
         "scheme_quota_effective_bytes",
-        Kind.gauge,
+        MetricType.gauge,
         _SCHEME,
-        "What the scheme may move per window now (schemes/N/quotas/effective_bytes).",
+        "How much the scheme may move per window now (schemes/N/quotas/effective_bytes).",
         _per_scheme(lambda scheme: scheme.quota_effective_bytes),
     ),
     Metric(
         "goal_current_ratio",
-        Kind.gauge,
+        MetricType.gauge,
         ("goal",),
-        "The share of the node that the goal is about, now.",
+        "The share of the node that the goal measures, now.",
         lambda seen: (((goal.goal,), goal.current_bp / BP_MAX) for goal in seen.snapshot.goals),
     ),
     Metric(
         "goal_target_ratio",
-        Kind.gauge,
+        MetricType.gauge,
         ("goal",),
         "The share of the node that the goal aims at.",
         lambda seen: (((goal.goal,), goal.target_bp / BP_MAX) for goal in seen.snapshot.goals),
     ),
     Metric(
         "kdamond_up",
-        Kind.gauge,
+        MetricType.gauge,
         _NODE,
-        "1 while the kernel thread that watches the node runs.",
+        "1 while the kernel thread that watches the node runs, else 0.",
         lambda seen: (((str(one.numa_node),), one.up) for one in seen.snapshot.kdamonds),
     ),
     Metric(
         "kdamond_cpu_seconds_total",
-        Kind.counter,
+        MetricType.counter,
         _NODE,
-        "Processor time of the kernel threads that watch the node (/proc/PID/stat).",
+        "CPU time of the kernel threads that watch the node (/proc/PID/stat); absent if /proc does "
+        "not show these threads.",
         lambda seen: (
-            ((str(one.numa_node),), one.cpu_seconds_total) for one in seen.snapshot.kdamonds
+            ((str(one.numa_node),), one.cpu_seconds_total)
+            for one in seen.snapshot.kdamonds
+            if one.cpu_known
         ),
     ),
     *map(_node_vmstat, NODE_VMSTAT),
@@ -295,58 +303,65 @@ METRICS = (
     _vmstat("pgmigrate_fail", "could not be moved", lambda snapshot: snapshot.pgmigrate_fail),
     Metric(
         "conflicts",
-        Kind.gauge,
+        MetricType.gauge,
         ("owner",),
-        "1 while somebody else holds DAMON or moves pages too; `tierd status` says how.",
+        "1 while something else uses DAMON or moves pages; `tierd status` says what.",
         lambda seen: (((owner,), owner in seen.snapshot.conflict_owners) for owner in Owner),
     ),
     Metric(
         "loop_duration_seconds",
-        Kind.gauge,
+        MetricType.gauge,
         (),
         "How long the last round of the loop took.",
         _one(lambda seen: seen.snapshot.loop_duration_seconds),
     ),
     Metric(
         "loop_last_success_timestamp_seconds",
-        Kind.gauge,
+        MetricType.gauge,
         (),
-        "When the last round without trouble was, in seconds since the epoch.",
+        "When the last round of the loop without an error ended, in seconds since the epoch.",
         _one(lambda seen: seen.tally.succeeded_at),
     ),
     Metric(
         "kernel_write_errors_total",
-        Kind.counter,
+        MetricType.counter,
         ("errno",),
-        "Writes that the kernel refused for good, by its answer.",
+        "Writes that the kernel refused, also when tried again, by error code.",
         _counts(WRITE_ERRORS, lambda tally: tally.write_errors.items()),
     ),
     Metric(
+        "bookkeeping_errors_total",
+        MetricType.counter,
+        ("file",),
+        "Failures to write or read tierd's own totals and history, by file; tiering goes on.",
+        _counts(BOOKS, lambda tally: tally.bookkeeping_errors.items()),
+    ),
+    Metric(
         "config_last_reload_successful",
-        Kind.gauge,
+        MetricType.gauge,
         (),
-        "1 if the configuration read last is in force, 0 if it was refused.",
+        "1 if the configuration that was read last is in use, 0 if it was refused.",
         _one(lambda seen: seen.tally.reload_ok),
     ),
     Metric(
         "config_last_reload_success_timestamp_seconds",
-        Kind.gauge,
+        MetricType.gauge,
         (),
-        "When a configuration was last taken into force, in seconds since the epoch.",
+        "When a configuration was last put into use, in seconds since the epoch.",
         _one(lambda seen: seen.tally.reloaded_at),
     ),
     Metric(
         "events_total",
-        Kind.counter,
+        MetricType.counter,
         ("event",),
-        "Events, by kind; `tierd status` and the journal have their text.",
+        "Events, by kind; `tierd events` and the journal have their text.",
         _counts(EVENTS, lambda tally: tally.events.items()),
     ),
 )
 
 
 def table() -> str:
-    """The metrics as a table in Markdown."""
+    """Return the metrics as a table in Markdown."""
     rows = (
         f"| `{one.full_name}` | {one.kind} | {', '.join(f'`{name}`' for name in one.labels)} "
         f"| {one.doc} |"

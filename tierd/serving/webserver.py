@@ -1,35 +1,39 @@
-"""Answers requests over a socket from what is known: one thread, however many come at once.
+"""A small HTTP server: one thread answers all clients. Its callers give the pages by path.
 
-Rules of this file: no client is waited for, each costs a descriptor and a bounded buffer until
-it is answered or its time is up; when there are too many the one that has waited longest goes;
-nothing that a client sends is kept, logged or believed. What takes long is done by a thread of its
-own, of which there are few.
+Rules of this file: the server never waits for one client. A client costs a descriptor and a
+bounded buffer until it is answered or its time is up. If there are too many clients, the one that
+has waited longest is dropped. Nothing that a client sends is kept, logged or trusted. An answer
+that takes long is made in a thread of its own, and the number of these threads is bounded.
 """
 
 import os
 import queue
 import selectors
 import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Protocol
 
 from tierd import __version__
 from tierd.errors import TierdError
 
-# Whole, from connecting to the last byte of the answer: a scrape takes milliseconds.
+# Seconds from the connection to the last byte of the answer; a scrape takes milliseconds.
 CLIENT_S_MAX = 5.0
 
-# Two hundred at once are served; beyond it is an attack or a leak of somebody's.
+# How many clients are served at once. More than this is an attack, or a client with a leak.
 CLIENTS_MAX = 256
 
-# Commands wait for the loop; who sends more at once is told to come again.
+# Connections that may wait to be accepted; the kernel allows net.core.somaxconn (4,096).
+BACKLOG_MAX = 4096
+
+# Threads that may make an answer at once. A further client gets the answer `busy`.
 WAITING_MAX = 4
 
-# A line and the headers of a scraper; Prometheus sends some 300 bytes.
+# Bytes of the request line and the headers; Prometheus sends about 300.
 REQUEST_BYTES_MAX = 8192
 
 CHUNK_BYTES = 65536
@@ -38,50 +42,58 @@ HEAD_END = b"\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer."""
+    """The content of an answer."""
 
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     status: HTTPStatus = HTTPStatus.OK
 
 
-Pages = Callable[[str], Page | None]
-"""The page at a path; None if there is none."""
+Pages = Mapping[str, Callable[[], Page]]
+"""The function that makes the page, by path."""
 
 Reply = bytes | Callable[[], bytes]
-"""An answer whole, or what makes one and may take its time."""
+"""A complete answer, or a function that makes the answer and may take long."""
 
 Respond = Callable[[bytes, socket.socket], Reply]
-"""What to say to a request's head, and who sent it."""
+"""Returns the reply to the head of a request from the client at this socket."""
+
+
+class Tls(Protocol):
+    """TLS for connections, as in `tierd.serving.tls`, which is only imported if it is used."""
+
+    def wrapped(self, sock: socket.socket) -> socket.socket: ...
+    def shake(self, sock: socket.socket) -> None: ...
+    def waits_for(self, error: OSError) -> int | None: ...
 
 
 class CannotListen(TierdError):
-    """The address cannot be had."""
+    """The address cannot be listened on."""
 
 
 def listen(address: str) -> socket.socket:
-    """A listening socket at `host:port`; IPv6 hosts stand in brackets."""
+    """Return a listening socket at `host:port`; IPv6 hosts stand in brackets."""
     host, _, port = address.rpartition(":")
     bare = host.strip("[]")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     try:
-        return socket.create_server((bare, int(port)), family=family, backlog=CLIENTS_MAX)
+        return socket.create_server((bare, int(port)), family=family, backlog=BACKLOG_MAX)
     except OSError as error:
         raise CannotListen(
             f"cannot listen on {address}: {_why(error)}",
-            "choose another metrics.address, or off",
+            "set metrics.address to another address or off; a systemd unit needs SocketBindAllow=",
         ) from error
 
 
 def _why(error: OSError) -> str:
-    """The system's own words, to which create_server() adds; a name's are of another kind."""
+    """Return the system's message for the error, without what create_server() adds to it."""
     if isinstance(error, socket.gaierror) or error.errno is None:
         return error.strerror or str(error)
     return os.strerror(error.errno)
 
 
 def asked(request: bytes) -> tuple[bytes, str] | None:
-    """The method and the path of a request's head; None if it is none, or not all of it."""
+    """Return the method and the path of a request; None if its head is not valid or complete."""
     head, end, _ = request.partition(HEAD_END)
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if not end or len(head) > REQUEST_BYTES_MAX:
@@ -92,21 +104,23 @@ def asked(request: bytes) -> tuple[bytes, str] | None:
 
 
 def answer(request: bytes, pages: Pages) -> bytes:
-    """The whole answer to a request's head. HTTP/1.1, one request per connection."""
+    """Return the complete answer to a request. HTTP/1.1, one request per connection."""
     found = asked(request)
     if found is None:
-        return written(Page(b"this is no request\n", status=HTTPStatus.BAD_REQUEST))
+        return written(Page(b"this is not an HTTP request\n", status=HTTPStatus.BAD_REQUEST))
     method, path = found
     if method not in (b"GET", b"HEAD"):
-        return written(Page(b"only GET\n", status=HTTPStatus.METHOD_NOT_ALLOWED))
-    page = pages(path)
-    if page is None:
-        page = Page(b"there is / and /metrics\n", status=HTTPStatus.NOT_FOUND)
+        return written(Page(b"only GET is allowed\n", status=HTTPStatus.METHOD_NOT_ALLOWED))
+    if path in pages:
+        page = pages[path]()
+    else:
+        known = ", ".join(pages)
+        page = Page(f"no such page; there are: {known}\n".encode(), status=HTTPStatus.NOT_FOUND)
     return written(page, body=method == b"GET")
 
 
 def written(page: Page, *, body: bool = True) -> bytes:
-    """The page as it goes over the wire."""
+    """Return the bytes of the answer with this page."""
     lines = (
         f"HTTP/1.1 {page.status.value} {page.status.phrase}",
         f"Server: tierd/{__version__}",
@@ -119,7 +133,7 @@ def written(page: Page, *, body: bool = True) -> bytes:
 
 @dataclass(slots=True)
 class Client:
-    """A connection on its way: shaking hands, asking, or being answered."""
+    """A connection: in its TLS handshake, sending its request, or being answered."""
 
     sock: socket.socket
     until_s: float
@@ -135,20 +149,22 @@ class WebServer:
     listener: socket.socket
     respond: Respond
     busy: bytes = b""
-    """What those are told who would have to wait behind too many others."""
-    tls: Callable[[], ssl.SSLContext] | None = None
-    """Asked at each connection, so that renewed certificates count."""
+    """The answer for a client while WAITING_MAX threads are busy."""
+    tls: Tls | None = None
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _clients: dict[int, Client] = field(default_factory=dict)
-    """By descriptor, the oldest first, which is also the order of their ends."""
+    """The clients by descriptor, the oldest first. Their time limits end in the same order."""
     _waiting: int = 0
-    """How many threads make an answer; their clients are not among the others meanwhile."""
+    """How many threads make an answer now. The clients of these are not in `_clients`."""
     _made: "queue.SimpleQueue[Client]" = field(default_factory=queue.SimpleQueue)
     _stopping: bool = False
+    _ended: bool = False
+    """True if `run` takes no more answers; read and set under `_handing`."""
+    _handing: threading.Lock = field(default_factory=threading.Lock)
     _wake: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
 
     def run(self) -> None:
-        """Serve; idle, it sleeps."""
+        """Serve until `stop()` is called. Sleep while there is no client."""
         self.listener.setblocking(False)
         self._selector.register(self.listener, selectors.EVENT_READ)
         self._selector.register(self._wake[0], selectors.EVENT_READ)
@@ -164,6 +180,8 @@ class WebServer:
                 elif key.fd in self._clients:
                     self._go_on(self._clients[key.fd])
             self._drop_late(time.monotonic())
+        with self._handing:
+            self._ended = True
         self._take_made()
         for client in list(self._clients.values()):
             self._drop(client)
@@ -172,8 +190,8 @@ class WebServer:
         self._wake[0].close()
 
     def stop(self) -> None:
-        """Ask it to end, from any thread."""
-        # In this order: an answer that could still be told of is still taken.
+        """Ask the server to end, from any thread."""
+        # The socket is closed first, so that an answer that is being made is still sent.
         self._wake[1].close()
         self._stopping = True
 
@@ -181,13 +199,13 @@ class WebServer:
         try:
             sock, _ = self.listener.accept()
         except OSError:
-            # Gone before it was greeted; or no descriptor is left, and then one has to go.
+            # The client has gone already, or no descriptor is left. Then a client is dropped.
             self._drop_oldest(CLIENTS_MAX // 2)
             return
         try:
             if self.tls is not None:
                 sock.setblocking(False)
-                sock = self.tls().wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+                sock = self.tls.wrapped(sock)
             sock.setblocking(False)
         except OSError:
             sock.close()
@@ -198,11 +216,10 @@ class WebServer:
         self._drop_oldest(CLIENTS_MAX)
 
     def _go_on(self, client: Client) -> None:
-        """As far as it goes without waiting."""
+        """Do the next steps for a client, as far as possible without waiting."""
         try:
-            if client.shaking:
-                assert isinstance(client.sock, ssl.SSLSocket)
-                client.sock.do_handshake()
+            if self.tls is not None and client.shaking:
+                self.tls.shake(client.sock)
                 client.shaking = False
             if client.answer is None and self._heard_all(client):
                 reply = self._reply(client)
@@ -216,15 +233,17 @@ class WebServer:
                     self._drop(client)
                     return
                 self._selector.modify(client.sock, selectors.EVENT_WRITE)
-        except (BlockingIOError, ssl.SSLWantReadError):
+        except BlockingIOError:
             return
-        except ssl.SSLWantWriteError:
-            self._selector.modify(client.sock, selectors.EVENT_WRITE)
-        except OSError:
-            self._drop(client)
+        except OSError as error:
+            wanted = self.tls.waits_for(error) if self.tls is not None else None
+            if wanted is None:
+                self._drop(client)
+            elif wanted == selectors.EVENT_WRITE:
+                self._selector.modify(client.sock, wanted)
 
     def _heard_all(self, client: Client) -> bool:
-        """Whether the request is there, or will never be."""
+        """Read from the client. Return True if its request is complete, too long or at its end."""
         while HEAD_END not in client.heard and len(client.heard) <= REQUEST_BYTES_MAX:
             chunk = client.sock.recv(CHUNK_BYTES)
             if not chunk:
@@ -237,19 +256,21 @@ class WebServer:
         return self.busy if callable(reply) and self._waiting >= WAITING_MAX else reply
 
     def _leave_to_thread(self, client: Client, make: Callable[[], bytes]) -> None:
-        """It comes back with its answer, however long that takes."""
+        """Make the answer in a thread, which puts the client into the queue `_made` afterwards."""
         del self._clients[client.sock.fileno()]
         self._selector.unregister(client.sock)
         self._waiting += 1
 
         def work() -> None:
             client.answer = memoryview(make())
-            self._made.put(client)
-            try:
+            with self._handing:
+                if self._ended:
+                    client.sock.close()
+                    return
+                self._made.put(client)
+            # If the socket is closed, the server is about to end, and takes the answer before that.
+            with suppress(OSError):
                 self._wake[1].send(b"\0")
-            except OSError:
-                # Nobody is left to be woken.
-                client.sock.close()
 
         threading.Thread(target=work, name="command", daemon=True).start()
 
@@ -277,14 +298,12 @@ class WebServer:
         client.sock.close()
 
 
-def serve(
-    listener: socket.socket, pages: Pages, tls: Callable[[], ssl.SSLContext] | None = None
-) -> WebServer:
-    """Answer with pages in the background until `stop()`."""
+def serve(listener: socket.socket, pages: Pages, tls: Tls | None = None) -> WebServer:
+    """Answer with these pages in a thread until `stop()`."""
     return start(WebServer(listener, lambda head, _sock: answer(head, pages), tls=tls), "metrics")
 
 
 def start(server: WebServer, name: str) -> WebServer:
-    """Have it serve, in a thread of that name."""
+    """Run the server in a thread of this name."""
     threading.Thread(target=server.run, name=name, daemon=True).start()
     return server

@@ -1,1 +1,1 @@
-"""The simulated machine: another kernel behind the file protocol, not a mock of one."""
+"""The simulated machine: a second kernel with the same files as Linux, not a mock."""

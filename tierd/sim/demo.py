@@ -1,22 +1,22 @@
-"""The simulated machine that a newcomer sees: cold data on the fast node, hot data on the slow."""
+"""The demonstration machine: cold data on the fast node, hot data on the slow node."""
 
 from dataclasses import dataclass
 
-from tierd.sim import machine as machines
-from tierd.sim.kernel import SimClock, SimKernel
+from tierd.sim import machine_model
+from tierd.sim.context_spec import PAGE_BYTES
 from tierd.sim.memory import PageSet
-from tierd.sim.spec import PAGE_BYTES
+from tierd.sim.sim_kernel import SimKernel
 from tierd.sim.workload import Place, Shift, Workload
 
-# The newest series: what it lacks, it lacks on no kernel.
+# The newest series has every feature that tierd can use.
 PROFILE = "7.3"
 
-# Every page of the hot set some tens of times a second is hot to any sampling; the cold set
-# once in a quarter of an hour is noise.
+# 50 accesses a second are hot at every sampling interval. One access in 1,000 s is almost never
+# seen.
 HOT_HZ = 50.0
 COLD_HZ = 0.001
 
-# Every so often the program turns to other data, so that there is something to see again.
+# The program turns to other data at this interval, so that tierd has something to do again.
 SHIFT_EVERY_S = 60
 
 HOT = "hot"
@@ -25,18 +25,14 @@ COLD = "cold"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The machine, and what to look at."""
+    """The machine at work, its name, and the nodes of its fastest tier."""
 
     kernel: SimKernel
     name: str
     fast_nodes: tuple[int, ...]
 
-    @property
-    def clock(self) -> SimClock:
-        return SimClock(self.kernel)
-
     def hot_share_fast(self) -> float:
-        """The share of the hot set that lies on the fastest tier."""
+        """Return the share of the hot set that is on the fastest tier."""
         memory = self.kernel.memory
         pages = {nid: memory.set_pages(HOT, nid) for nid in memory.nodes}
         total = sum(pages.values())
@@ -44,8 +40,8 @@ class Demo:
 
 
 def demo(name: str) -> Demo:
-    """A machine of that name at work: its fast tier 80 % full of cold data, all heat below."""
-    machine = machines.load(name)
+    """Return the machine at work: the fast tier is 80 % full of cold data, hot data is below."""
+    machine = machine_model.load(name)
     fast, slow = machine.tiers[0][1], machine.tiers[-1][1]
     sizes = {node.id: node.size_mib << 20 for node in machine.nodes}
     fast_bytes = sum(sizes[node] for node in fast)
@@ -62,8 +58,8 @@ def demo(name: str) -> Demo:
         ],
         seed=1,
     )
-    # Blocks of 64 pages simulate a terabyte as fast as a gigabyte.
+    # With 64 pages in a block the simulation has 64 times less to do.
     kernel = SimKernel(PROFILE, machine, seed=1, workload=workload, block_pages=64)
-    # The first instant fills the memory.
+    # The workload fills the memory in the first microseconds.
     kernel.advance(0.001)
     return Demo(kernel, name, fast)

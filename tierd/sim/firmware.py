@@ -1,22 +1,22 @@
-"""What the firmware of a PC keeps of the RAM that its memory controller decodes.
+"""The parts of RAM that the firmware of a PC reserves, as /proc/iomem shows them.
 
-The virtual machines that this is compared with have SeaBIOS; a kernel reserves the same parts on
-each, so that addresses and memory blocks are alike.
+The parts are those of SeaBIOS, the firmware of the virtual machines of the tests. So addresses and
+memory blocks are the same in both.
 """
 
+from tierd.sim.context_spec import Range
 from tierd.sim.memory import Memory
-from tierd.sim.spec import Range
 
 _PAGE_ZERO = Range(0, 0x1000)
 _LOW_RAM = Range(0x1000, 0x9FC00)
 _BIOS = Range(0x9FC00, 0x10_0000)
 _FOUR_GIB = 2**32
-# ACPI tables, at the end of what lies below 4 GiB.
+# ACPI tables, at the end of the RAM below 4 GiB.
 _TABLES_BYTES = 0x26000
 
 
 def iomem(memory: Memory) -> list[tuple[Range, str]]:
-    """The entries of /proc/iomem that are about RAM."""
+    """Return the entries of /proc/iomem that describe RAM."""
     parts = sorted(
         (part for ranges in memory.ranges.values() for part in ranges), key=lambda part: part.start
     )
@@ -41,8 +41,10 @@ def iomem(memory: Memory) -> list[tuple[Range, str]]:
 
 
 def ram_of_modules(memory: Memory, *, whole: bool) -> tuple[int, int]:
-    """What a DAMON module watches of its own accord: damon_find_system_rams_range(), or before
-    that damon_find_biggest_system_ram(), which took a resource's last byte for its end.
+    """Return the range that a DAMON module watches by default.
+
+    With `whole` that is damon_find_system_rams_range(). The older damon_find_biggest_system_ram()
+    returns the address of the last byte where the end is meant.
     """
     parts = [part for part, name in iomem(memory) if name == "System RAM"]
     if whole:
@@ -52,7 +54,7 @@ def ram_of_modules(memory: Memory, *, whole: bool) -> tuple[int, int]:
 
 
 def whole(memory: Memory, part: Range) -> bool:
-    """Whether the kernel has every page of these addresses."""
+    """True if all pages of the range are System RAM."""
     return any(
         known.start <= part.start and part.end <= known.end
         for known, name in iomem(memory)

@@ -1,37 +1,36 @@
 """A kdamond: kdamond_fn() in virtual time.
 
-The thread is asleep until `wake_us`; `wake()` does what it does then and sets the next time. It
-sleeps through the samples at which nothing can happen and draws their accesses at once. What a
-writer of `state` asks is served where the kernel serves it: after the merge and before schemes
-are applied, or on the older kernels (Serves.callback) after a sample, and a commit only when an
-aggregation is complete.
+The thread sleeps until `wake_us`. `wake()` does what is due then and sets the next time. The
+thread sleeps through the samples at which nothing can happen, and then computes the accesses of
+all these samples at once, with random numbers. Commands that were written to `state` are carried
+out where the kernel does it: after the merge of regions, and before schemes are applied. The older
+kernels (Serves.callback) do it after a sample, and a commit only when an aggregation is complete.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from tierd.sim import law
-from tierd.sim.memory import Memory
-from tierd.sim.regions import Region, Sampler
-from tierd.sim.scheme import JIFFY_US, Moment, Scheme
-from tierd.sim.spec import (
+from tierd.sim import kernel_math
+from tierd.sim.context_spec import (
     PAGE_BYTES,
     Attrs,
     ContextSpec,
     Operations,
-    Quirks,
     SchemeSpec,
     SchemeStats,
-    Serves,
     TriedRegion,
     WatermarkMetric,
 )
-from tierd.sim.targets import Targets
+from tierd.sim.memory import Memory
+from tierd.sim.monitoring_targets import MonitoringTargets
+from tierd.sim.quirks import KdamondQuirks, Serves
+from tierd.sim.regions import Region, Sampler
+from tierd.sim.scheme import JIFFY_US, ApplyContext, Scheme
 
 # usleep_range() up to here, then jiffies (kdamond_usleep()).
 _USLEEP_MAX_US = 20_000
-# What a sample takes on top of its sleep: waking up, and half a microsecond for each region.
+# The time that a sample takes besides its sleep: to wake up, and half a microsecond per region.
 _WAKE_US = 50
 _REGIONS_PER_US = 2
 
@@ -42,7 +41,7 @@ class Kdamond:
     def __init__(
         self,
         spec: ContextSpec,
-        quirks: Quirks,
+        quirks: KdamondQuirks,
         memory: Memory,
         pid: int,
         now_us: int,
@@ -63,12 +62,12 @@ class Kdamond:
         self._next_aggregation = self._window()
         self._next_update = spec.attrs.update_us // max(1, spec.attrs.sample_us)
         self._next_tune = self._next_aggregation * spec.attrs.intervals_goal.aggrs
-        self._window_start = 0  # the sample that the running aggregation began at
+        self._window_start = 0  # the sample at which the running aggregation began
         self._calls: list[tuple[bool, Callable[[], None]]] = []
         self._walk: Callable[[bool], None] | None = None
         self._tried: tuple[tuple[TriedRegion, ...], ...] = ()
         self._deactivated = False
-        self._targets = Targets(
+        self._targets = MonitoringTargets(
             spec.targets,
             quirks,
             rng,
@@ -80,32 +79,32 @@ class Kdamond:
             self._set_next_apply(scheme)
         self._sleep(now_us)
 
-    # What the tree may read.
+    # Results, for the files.
 
     def stats(self) -> tuple[SchemeStats, ...]:
-        """Each scheme's counters."""
-        return tuple(scheme.stats for scheme in self._schemes)
+        """Return the counters of each scheme."""
+        return tuple(replace(scheme.stats) for scheme in self._schemes)
 
     def effective_bytes(self) -> tuple[int, ...]:
-        """Each scheme's effective quota."""
-        return tuple(scheme.charge.esz for scheme in self._schemes)
+        """Return the effective quota of each scheme, in bytes."""
+        return tuple(scheme.quota_state.esz for scheme in self._schemes)
 
     def tuned_intervals(self) -> tuple[int, int]:
-        """The running sample_us and aggr_us."""
+        """Return sample_us and aggr_us as they are in use now."""
         return self._attrs.sample_us, self._attrs.aggr_us
 
     def tried_regions(self) -> tuple[tuple[TriedRegion, ...], ...]:
-        """What the last complete walk tried, per scheme."""
+        """Return the regions that each scheme tried in the last complete walk."""
         return self._tried
 
     def tried_bytes(self) -> tuple[int, ...]:
-        """The same, summed up."""
+        """Return the bytes that each scheme tried in the last complete walk."""
         return tuple(
             sum(region.end - region.start for region in regions) for regions in self._tried
         )
 
     def regions(self) -> tuple[tuple[TriedRegion, ...], ...]:
-        """Every region of every target, with the accesses of the last aggregation."""
+        """Return all regions of all targets, with the accesses of the last aggregation."""
         return tuple(
             tuple(
                 TriedRegion(region.start, region.end, region.last_nr_accesses, region.age)
@@ -114,15 +113,15 @@ class Kdamond:
             for regions in self._targets.lists
         )
 
-    # What the engine asks.
+    # Requests, from the scheduler.
 
     def call(self, served: Callable[[], None], *, commits: bool, now_us: int) -> None:
-        """damon_call(): have it called at the next moment that the thread serves requests."""
+        """Call `served` when the thread serves requests the next time (damon_call())."""
         self._calls.append((commits, served))
         self._hurry(now_us)
 
     def walk(self, finished: Callable[[bool], None], now_us: int) -> None:
-        """damos_walk(): record what every scheme tries in its next apply interval."""
+        """Record the regions that each scheme tries in its next apply interval (damos_walk())."""
         if not self._schemes or self._deactivated or self._paused():
             finished(False)
             return
@@ -132,13 +131,13 @@ class Kdamond:
         self._hurry(now_us)
 
     def end(self) -> None:
-        """The thread ends; its counters stay readable."""
+        """End the thread. Its counters stay readable."""
         self.alive = False
         self._calls.clear()
         self._finish_walk(done=False)
 
     def commit(self, spec: ContextSpec) -> None:
-        """damon_commit_ctx(); only at a moment of call()."""
+        """Take over a new context (damon_commit_ctx()), while a request of call() is served."""
         self.spec = spec
         self._commit_schemes(spec.schemes)
         self._targets.min_region = self._min_region()
@@ -153,14 +152,14 @@ class Kdamond:
             )
 
     def commit_goals(self, spec: ContextSpec) -> None:
-        """damos_sysfs_set_quota_scores(): goals by index, and nothing else."""
+        """Change only the goals, matched by index (damos_sysfs_set_quota_scores())."""
         for scheme, known in zip(self._schemes, spec.schemes, strict=False):
             scheme.commit_goals(known)
 
     # The loop.
 
     def wake(self) -> int:
-        """Do what is due at wake_us and go back to sleep; the time in nanoseconds it worked."""
+        """Do what is due at wake_us and sleep again. Return how many nanoseconds it worked."""
         now_us = self.wake_us
         if self._needs_stop():
             self.end()
@@ -192,7 +191,7 @@ class Kdamond:
         return work_ns
 
     def _sleep(self, now_us: int) -> None:
-        """Go to sleep until something can happen, or for the watermarks' interval."""
+        """Sleep until something can happen, or for the interval of the watermarks."""
         if self._needs_stop():
             self.wake_us = now_us + _WAKE_US
             return
@@ -211,7 +210,7 @@ class Kdamond:
         self.wake_us = now_us + samples * self._period_us()
 
     def _hurry(self, now_us: int) -> None:
-        """Somebody waits: wake at the next sample rather than sleep through it."""
+        """Wake at the next sample, because a writer is waiting."""
         if self._deactivated:
             return
         period_us = self._period_us()
@@ -226,7 +225,7 @@ class Kdamond:
         samples = (now_us - from_us) // self._period_us()
         self._passed += samples
         if any(probe.weight for probe in self.spec.probes):
-            return  # 7.3: weighted probes take the place of access checks
+            return  # 7.3: weighted probes replace the access checks
         self._targets.sample(self._sampler, samples, self._attrs.sample_us, self.spec.addr_unit)
 
     def _end_aggregation(self, next_aggregation: int) -> None:
@@ -246,13 +245,13 @@ class Kdamond:
     # Schemes.
 
     def _apply_schemes(self, now_us: int) -> int:
-        """kdamond_apply_schemes()."""
+        """Apply the schemes that are due (kdamond_apply_schemes()). Return the work in ns."""
         due = [scheme for scheme in self._schemes if self._passed >= scheme.next_apply_sis]
         active = [scheme for scheme in due if scheme.activated]
         if not active:
             return 0
         self._targets.set_moving(self._passed - self._window_start, self._window())
-        moment = Moment(
+        apply_context = ApplyContext(
             memory=self._memory,
             rng=self._rng,
             quirks=self.quirks,
@@ -263,57 +262,44 @@ class Kdamond:
             targets=self._targets.lists,
         )
         for scheme in active:
-            scheme.adjust_quota(moment)
+            scheme.adjust_quota(apply_context)
         limit = self._targets.size_limit()
         for target, regions in enumerate(self._targets.lists):
-            self._apply_target(active, regions, target, moment, limit)
+            self._apply_target(active, regions, target, apply_context, limit)
         for scheme in due:
             self._set_next_apply(scheme)
             scheme.walk_done = True
         if self._walk and all(scheme.walk_done for scheme in self._schemes):
             self._finish_walk(done=True)
-        return moment.work_ns
+        return apply_context.work_ns
 
     def _apply_target(
         self,
         schemes: list[Scheme],
         regions: list[Region],
         target: int,
-        moment: Moment,
+        apply_context: ApplyContext,
         limit: int,
     ) -> None:
-        """damos_apply_target(). The older walk keeps its next region, past what a split adds."""
+        """Apply schemes to each region of a target (damos_apply_target()).
+
+        The older walk does not visit the regions that a split adds.
+        """
         index = 0
         while index < len(regions):
             before = len(regions)
-            self._apply_region(schemes, regions, index, target, moment)
+            at = index  # damon_do_apply_schemes(): a scheme can split the region
+            for scheme in schemes:
+                at = scheme.visit(regions, at, target, apply_context)
             if not self.quirks.live_walk:
                 index += 1 + len(regions) - before
                 continue
-            if index and _sameness(regions[index - 1], regions[index], limit):
+            merges = self.quirks.merges_slices and index > 0
+            if merges and _sameness(regions[index - 1], regions[index], limit):
                 regions[index - 1].end = regions[index].end
                 del regions[index]
             else:
                 index += 1
-
-    def _apply_region(
-        self, schemes: list[Scheme], regions: list[Region], index: int, target: int, moment: Moment
-    ) -> None:
-        """damon_do_apply_schemes()."""
-        for scheme in schemes:
-            if scheme.full(moment.min_region):
-                continue
-            at = scheme.skips(regions, index, target, moment.min_region)
-            if at is None:
-                continue
-            index = at
-            if scheme.retired():
-                continue
-            region = regions[index]
-            if scheme.wants(region, moment):
-                scheme.apply(regions, index, target, moment)
-            if region is regions[-1]:
-                scheme.snapshot_done()
 
     def _set_next_apply(self, scheme: Scheme) -> None:
         interval_us = scheme.spec.apply_interval_us or self._attrs.aggr_us
@@ -341,7 +327,7 @@ class Kdamond:
                 served()
 
     def _needs_stop(self) -> bool:
-        """kdamond_need_stop(): of the operations only vaddr asks whether a target still lives."""
+        """True if this is vaddr and all its target processes have ended (kdamond_need_stop())."""
         return self.spec.operations is Operations.vaddr and not any(
             self._has_process(target.pid) for target in self.spec.targets
         )
@@ -350,7 +336,7 @@ class Kdamond:
         return self.quirks.pause and self.spec.pause
 
     def _commit_schemes(self, specs: tuple[SchemeSpec, ...]) -> None:
-        """damon_commit_schemes(): by index; what is too many goes, what is new begins."""
+        """Change schemes by index, remove surplus, add new ones (damon_commit_schemes())."""
         del self._schemes[len(specs) :]
         for scheme, known in zip(self._schemes, specs, strict=False):
             scheme.commit(known)
@@ -360,7 +346,7 @@ class Kdamond:
             self._schemes.append(new)
 
     def _set_attrs(self, attrs: Attrs, aggr_samples: int, *, restart: bool) -> None:
-        """damon_set_attrs(): results are rescaled, timers start anew."""
+        """Set the intervals, rescale the results and restart the timers (damon_set_attrs())."""
         aggregating = restart and self._passed < self._next_aggregation
         old = (self._window(), self._attrs.aggr_us)
         self._attrs = attrs
@@ -375,11 +361,11 @@ class Kdamond:
             self._set_next_apply(scheme)
 
     def _tune_intervals(self) -> None:
-        """kdamond_tune_intervals()."""
+        """Change the intervals by how many accesses were seen (kdamond_tune_intervals())."""
         goal = self._attrs.intervals_goal
         possible = sum(region.size() for region in self._targets) * self._aggr_samples
         events = sum(region.size() * region.nr_accesses for region in self._targets)
-        adaptation = law.adaptation_bp(events, possible, goal.access_bp)
+        adaptation = kernel_math.adaptation_bp(events, possible, goal.access_bp)
         if adaptation == 10_000:
             return
         sample_us = min(goal.max_sample_us, self._attrs.sample_us * adaptation // 10_000)
@@ -388,7 +374,7 @@ class Kdamond:
         self._set_attrs(attrs, self._aggr_samples, restart=True)
 
     def _window(self) -> int:
-        """damon_max_nr_accesses(): samples per aggregation."""
+        """Return the number of samples per aggregation (damon_max_nr_accesses())."""
         return max(1, self._attrs.aggr_us // max(1, self._attrs.sample_us))
 
     def _samples(self, interval_us: int) -> int:
@@ -398,12 +384,12 @@ class Kdamond:
         return max(1, PAGE_BYTES // self.spec.addr_unit)
 
     def _watermark_wait_us(self) -> int:
-        """kdamond_wait_activation(): the shortest wait, 0 if any scheme is to run."""
+        """Return the shortest wait, 0 if any scheme should run (kdamond_wait_activation())."""
         waits = [self._scheme_wait_us(scheme) for scheme in self._schemes]
         return min(waits, default=0)
 
     def _scheme_wait_us(self, scheme: Scheme) -> int:
-        """damos_wmark_wait_us()."""
+        """Turn a scheme on or off by its watermarks; return its wait (damos_wmark_wait_us())."""
         marks = scheme.spec.watermarks
         if marks.metric is WatermarkMetric.none:
             return 0
@@ -418,14 +404,17 @@ class Kdamond:
 
 
 def _slept_us(wanted_us: int) -> int:
-    """How long kdamond_usleep() takes: above 20 ms it is rounded up to jiffies, and one more."""
+    """Return how long a sleep really takes (kdamond_usleep()).
+
+    20 ms and more are rounded up to jiffies, and a jiffy is added.
+    """
     if wanted_us < _USLEEP_MAX_US:
         return max(1, wanted_us)
     return (-(-wanted_us // JIFFY_US) + 1) * JIFFY_US
 
 
 def _sameness(left: Region, right: Region, limit: int) -> bool:
-    """Whether joining the two loses nothing that is known of them."""
+    """True if two regions are neighbours with equal counts and age, and not too large together."""
     return (
         left.end == right.start
         and left.age == right.age

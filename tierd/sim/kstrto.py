@@ -1,45 +1,49 @@
-"""Numbers and words as the kernel reads them from a written value, and refuses them.
+"""Parses numbers and keywords that are written to files, as the kernel's kstrto*() functions do.
 
-After lib/kstrtox.c with base 0: "0x" is hexadecimal and a leading 0 octal, one newline may end
-the text, nothing else may follow, and what does not fit is ERANGE rather than EINVAL.
+This follows lib/kstrtox.c with base 0. A number that begins with "0x" is hexadecimal, one that
+begins with 0 is octal. The text may end in one newline and nothing else may follow. A number that
+is too large is ERANGE; every other error is EINVAL.
 """
 
 import re
 from collections.abc import Sequence
 from errno import EINVAL, ERANGE
 
-from tierd.sim.tree import Refused
+from tierd.sim.file_tree import Refused
 
 _ULONG_MAX = 2**64 - 1
 _INT_MAX = 2**31 - 1
 _UINT_MAX = 2**32 - 1
 _LLONG_MAX = 2**63 - 1
 
-# _parse_integer_fixup_radix(): the sign is the caller's.
+# _parse_integer_fixup_radix(); the callers handle the sign.
 _HEX = re.compile(r"0[xX]([0-9a-fA-F]+)")
 _OCTAL = re.compile(r"0[0-7]*")
 _DECIMAL = re.compile(r"[1-9][0-9]*")
 
 
 def ulong(text: str) -> int:
-    """kstrtoul(): 0 to 2^64 - 1."""
+    """Return a number from 0 to 2^64 - 1 (kstrtoul())."""
     return _unsigned(text.removeprefix("+"))
 
 
 def uint(text: str) -> int:
-    """kstrtouint(): 0 to 2^32 - 1."""
+    """Return a number from 0 to 2^32 - 1 (kstrtouint())."""
     return _within(ulong(text), 0, _UINT_MAX)
 
 
 def integer(text: str) -> int:
-    """kstrtoint(): -2^31 to 2^31 - 1."""
+    """Return a number from -2^31 to 2^31 - 1 (kstrtoint())."""
     if text.startswith("-"):
         return _within(-_unsigned(text[1:]), -_INT_MAX - 1, 0)
     return _within(_within(ulong(text), 0, _LLONG_MAX), 0, _INT_MAX)
 
 
 def boolean(text: str) -> bool:
-    """kstrtobool(): the first letter counts, and the second of "on" and "off"."""
+    """Return a boolean (kstrtobool()).
+
+    Only the first letter counts, but in "on" and "off" the second one too.
+    """
     first, second = text[:1].lower(), text[1:2].lower()
     if first in ("y", "t", "1", "e") or (first == "o" and second == "n"):
         return True
@@ -49,14 +53,14 @@ def boolean(text: str) -> bool:
 
 
 def boolean_before_6_16(text: str) -> bool:
-    """kstrtobool() before it knew "enable" and "disable"."""
+    """Return a boolean as kstrtobool() did before it knew "enable" and "disable"."""
     if text[:1].lower() in ("e", "d"):
         raise Refused(EINVAL)
     return boolean(text)
 
 
 def keyword(text: str, known: Sequence[str]) -> str:
-    """sysfs_streq() against each: one newline may end the word."""
+    """Return the keyword. sysfs_streq() compares it, so that it may end in one newline."""
     word = text.removesuffix("\n")
     if word not in known:
         raise Refused(EINVAL)

@@ -1,12 +1,13 @@
-"""Physical memory: what each block holds, and what allocation, migration and kswapd do to it.
+"""Physical memory: the content of each block, and allocation, migration and kswapd.
 
-* A block is a folio: one page, or a power of two of them for machines too large to keep page by
-  page. It is free, the kernel's, or belongs to a set of the workload; the set says how often its
-  pages are accessed, so that a page has no other identity.
-* `held` is a byte per block, so that counting what a range holds runs at the speed of C.
-* Whether a page was accessed since its bit was last cleared is drawn when it is asked for.
-* Room is what the zone watermarks leave (get_page_from_freelist()): without direct reclaim an
-  allocation may go down to `min` and wakes kswapd on its way; kswapd demotes from `low` to `high`.
+* A block is a folio. It is one page, or a power of two of pages on machines that are too large to
+  keep every page. (The kernel's "memory blocks" are something else: see memory_blocks.py.)
+* A block is free, belongs to the kernel, or belongs to a page set of the workload. The set says
+  how often its pages are accessed. Nothing else is stored about a page.
+* `held` has one byte per block, so that C code can count the blocks of a set in a range.
+* The accessed bit of a page is drawn at random when it is read.
+* The zone watermarks limit allocation (get_page_from_freelist()). There is no direct reclaim: an
+  allocation may go down to `min`, and it wakes kswapd below `low`. kswapd demotes until `high`.
 """
 
 from array import array
@@ -16,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from math import exp
 from random import Random
 
-from tierd.sim.machine import Machine
-from tierd.sim.spec import PAGE_BYTES, Range
+from tierd.sim.context_spec import PAGE_BYTES, Range
+from tierd.sim.machine_model import MachineModel
 from tierd.sim.zones import ZoneSpec, node_ranges, zone_specs
 
 ABSENT = 0  # a hole
@@ -26,26 +27,27 @@ KERNEL = 2  # allocated and not on an LRU list: DAMON sees no folio there
 FREE = 3
 FIRST_SET = 4
 
-# What a booted, idle kernel has allocated on its first node and on each other, in pages.
+# The pages that an idle kernel has allocated after boot, on its first node and on each other node.
 _KERNEL_PAGES_FIRST = 14_500
 _KERNEL_PAGES_OTHER = 3_000
 _MAX_SETS = 256 - FIRST_SET
-# kswapd looks at each block at most this often in one run: once to clear its bit, once to judge.
+# In one run kswapd looks at each block at most this often: first to clear its accessed bit, then
+# to see whether it was accessed again.
 _SCAN_ROUNDS = 2
 _RECLAIM_PAGES = 32  # SWAP_CLUSTER_MAX
-# Between two looks at a page it had about this long to be accessed again: a run takes no time here.
+# The assumed time between two looks at a page. A run of kswapd takes no virtual time.
 _LRU_ROUND_US = 1_000_000
-# LRU order has nothing to do with addresses: the hand goes around in strides, which visit every
-# block as long as their number is no multiple of this prime.
+# The order of an LRU list does not depend on addresses. So the scan goes around the node in
+# strides. They visit every block if the number of blocks is not a multiple of this prime.
 _HAND_STRIDE = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
 class PageSet:
-    """Pages of one heat: each is accessed `rate_hz` times a second.
+    """Pages of equal heat: each page is accessed `rate_hz` times a second.
 
-    A program that goes through its pages in turn comes by evenly; one that picks them at random
-    makes of each a Poisson process.
+    The accesses of a page are evenly spaced, as of a program that goes through its pages in turn.
+    With `at_random` they are a Poisson process, as of a program that picks pages at random.
     """
 
     name: str
@@ -55,32 +57,32 @@ class PageSet:
     anon: bool = True
 
     def accessed_within(self, us: int) -> float:
-        """How likely one of its pages is accessed in so many microseconds."""
+        """Return the probability that a page is accessed within `us` microseconds."""
         accesses = self.rate_hz * us / 1e6
         return 1.0 - exp(-accesses) if self.at_random else min(1.0, accesses)
 
 
-# The place of a set that was forgotten, until another takes it.
+# Marks the index of a set that was forgotten. The next new set takes this index.
 _VACANT = PageSet("")
 
 
 @dataclass(slots=True)
 class Zone:
-    """A zone's state; `free` is a stack of blocks, so that what was freed last goes first."""
+    """The state of a zone; `free` is a stack: the block that was freed last is allocated first."""
 
     spec: ZoneSpec
     free: list[int]
-    spare_pages: int  # managed pages that make no whole block; they are free and stay so
+    spare_pages: int  # managed pages that do not fill a whole block; they always stay free
 
     def room(self, mark_pages: int, block_pages: int) -> int:
-        """How many blocks an allocation may take that must leave so many pages."""
+        """Return how many blocks can be allocated while `mark_pages` pages stay free."""
         free_pages = len(self.free) * block_pages
         return max(0, (free_pages - mark_pages - self.spec.reserve_pages) // block_pages)
 
 
 @dataclass(slots=True)
 class NodeCounters:
-    """The node's own vmstat counters that tiering moves, in pages."""
+    """The vmstat counters of a node that tiering changes, in pages."""
 
     pgpromote_success: int = 0
     pgpromote_candidate: int = 0
@@ -104,7 +106,7 @@ class Counters:
 
 @dataclass(slots=True)
 class Node:
-    """A node's zones, highest first, as allocation tries them."""
+    """A node; its zones are in the order of allocation, the highest first."""
 
     nid: int
     zones: tuple[Zone, ...]
@@ -114,11 +116,11 @@ class Node:
 
 
 class Memory:
-    """The memory of a machine. Everything random comes from `rng`."""
+    """The memory of a machine. All random numbers come from `rng`."""
 
     def __init__(
         self,
-        machine: Machine,
+        machine: MachineModel,
         rng: Random,
         *,
         block_pages: int | None = None,
@@ -143,7 +145,8 @@ class Memory:
         end = max(spec.range.end for spec in specs)
         nr_blocks = -(-end // self.block_bytes)
         self.held = bytearray(nr_blocks)
-        # Blocks that were taken off their LRU list and not put back: nobody finds them there.
+        # Blocks that were taken off their LRU list and never put back: reclaim and DAMON do not
+        # find them.
         self.isolated: set[int] = set()
         self._accessed = bytearray(nr_blocks)
         self._cleared_us = array("Q", bytes(8 * nr_blocks))
@@ -159,27 +162,27 @@ class Memory:
         self._zone_starts = [zone.spec.range.start // self.block_bytes for zone in zones]
         self._boot()
 
-    # What it is.
+    # Sizes and contents.
 
     def managed_pages(self, nid: int) -> int:
-        """MemTotal of the node, in pages."""
+        """Return MemTotal of the node, in pages."""
         return sum(zone.spec.managed_pages for zone in self.nodes[nid].zones)
 
     def free_pages(self, nid: int) -> int:
-        """MemFree of the node, in pages."""
+        """Return MemFree of the node, in pages."""
         return sum(self.zone_free_pages(zone) for zone in self.nodes[nid].zones)
 
     def zone_free_pages(self, zone: Zone) -> int:
-        """nr_free_pages of the zone."""
+        """Return nr_free_pages of the zone."""
         return len(zone.free) * self.block_pages + zone.spare_pages
 
     def free_permil(self) -> int:
-        """damos_get_wmark_metric_value(): the free part of the whole machine."""
+        """Return the free part of all memory, in permil (damos_get_wmark_metric_value())."""
         free = sum(self.free_pages(nid) for nid in self.nodes)
         return free * 1000 // sum(self.managed_pages(nid) for nid in self.nodes)
 
     def set_pages(self, name: str, nid: int) -> int:
-        """How many pages of a set the node holds."""
+        """Return how many pages of a set are on the node."""
         value = self.set_index(name)
         return sum(
             self.held.count(value, *self._blocks_of(part)) * self.block_pages
@@ -187,7 +190,7 @@ class Memory:
         )
 
     def cgroup_pages(self, path: str, nid: int) -> int:
-        """What a cgroup and all below it have on a node."""
+        """Return how many pages a cgroup and its children have on a node."""
         below = path.rstrip("/") + "/"
         return sum(
             self.set_pages(known.name, nid)
@@ -196,7 +199,7 @@ class Memory:
         )
 
     def active_bp(self, *, active: bool) -> int:
-        """The share of LRU memory that is accessed at all, or that is not."""
+        """Return the share of LRU memory that is accessed (or not), in basis points."""
         pages = [
             (known.rate_hz > 0, sum(self.set_pages(known.name, nid) for nid in self.nodes))
             for known in self.sets
@@ -205,7 +208,7 @@ class Memory:
         return sum(count for hot, count in pages if hot == active) * 10_000 // max(1, total)
 
     def lru_pages(self, start: int, end: int) -> dict[int, int]:
-        """Pages on LRU lists in a range of addresses, by node."""
+        """Return the number of pages on LRU lists in an address range, by node."""
         found: dict[int, int] = {}
         for block in range(
             start // self.block_bytes, min(-(-end // self.block_bytes), len(self.held))
@@ -216,35 +219,35 @@ class Memory:
         return found
 
     def set_index(self, name: str) -> int:
-        """The byte that stands for the set in `held`."""
+        """Return the byte that stands for the set in `held`."""
         return FIRST_SET + [known.name for known in self.sets].index(name)
 
     def set_of(self, block: int) -> PageSet:
-        """The set that a block belongs to."""
+        """Return the set that a block belongs to."""
         return self.sets[self.held[block] - FIRST_SET]
 
     def nid_of(self, block: int) -> int:
-        """The node of a block that is present."""
+        """Return the node of a block that is present."""
         return self._zone_of(block).spec.nid
 
     def next_demotion_node(self, nid: int) -> int | None:
-        """The nearest node of the next lower tier (establish_demotion_targets())."""
+        """Return the nearest node of the next lower tier (establish_demotion_targets())."""
         tiers = [set(nodes) for _, nodes in self.machine.tiers]
         at = next(index for index, nodes in enumerate(tiers) if nid in nodes)
-        # A tier is there for as long as one of its nodes has memory.
+        # A tier exists only while one of its nodes has memory.
         below = ({n for n in nodes if self.managed_pages(n)} for nodes in tiers[at + 1 :])
         lower = next((nodes for nodes in below if nodes), set())
         return min(lower, key=lambda other: self.distance(nid, other), default=None)
 
     def distance(self, nid: int, other: int) -> int:
-        """The firmware's distance between two nodes."""
+        """Return the distance between two nodes, as the firmware gives it."""
         order = [node.id for node in self.machine.nodes]
         return self.machine.distances[order.index(nid)][order.index(other)]
 
-    # The workload's side.
+    # Changes by the workload.
 
     def add_set(self, page_set: PageSet) -> None:
-        """Make a set known; it has no pages yet."""
+        """Add a set; it has no pages yet."""
         if page_set.name in (known.name for known in self.sets):
             raise ValueError(f"there is a set {page_set.name!r}")
         if _VACANT in self.sets:
@@ -255,20 +258,20 @@ class Memory:
             raise ValueError(f"more than {_MAX_SETS} sets of pages")
 
     def forget_set(self, name: str) -> None:
-        """Free all pages of a set; its name may be used anew."""
+        """Free all pages of a set and remove the set; its name can be used again."""
         self.release(name, len(self.held) * self.block_pages)
         self.sets[self.set_index(name) - FIRST_SET] = _VACANT
 
     def set_rate(self, name: str, rate_hz: float) -> None:
-        """Access a set at another rate from now on."""
+        """Change the access rate of a set."""
         index = self.set_index(name) - FIRST_SET
         self.sets[index] = replace(self.sets[index], rate_hz=rate_hz)
 
     def populate(self, name: str, pages: int, nids: Sequence[int], now_us: int = 0) -> int:
-        """Fault in pages of a set, from the first node with room; how many there was room for.
+        """Fault in pages of a set, on the first node with room. Return how many found room.
 
-        Whoever finds all nodes at their min watermarks stalls until kswapd has made room. Direct
-        reclaim is not modelled: here kswapd is always as fast.
+        If all nodes are at their min watermarks, the allocation waits until kswapd has made room.
+        There is no direct reclaim: kswapd is always fast enough.
         """
         value = self.set_index(name)
         want = -(-pages // self.block_pages)
@@ -289,14 +292,14 @@ class Memory:
         return placed * self.block_pages
 
     def release(self, name: str, pages: int, nid: int | None = None) -> int:
-        """Free pages of a set, lowest address first, from one node or from all."""
+        """Free pages of a set, lowest address first, on one node or on all."""
         blocks = self.find(name, -(-pages // self.block_pages), nid)
         for block in blocks:
             self.put(block)
         return len(blocks) * self.block_pages
 
     def find(self, name: str, most: int, nid: int | None = None, start: int = 0) -> list[int]:
-        """Up to so many blocks of a set from `start` on, on one node or on all."""
+        """Return up to `most` blocks of a set from `start` on, on one node or on all."""
         value = self.set_index(name)
         found: list[int] = []
         for part in self._parts(nid):
@@ -308,19 +311,19 @@ class Memory:
         return found
 
     def exchange(self, blocks: Iterable[int], name: str) -> None:
-        """Give blocks to another set: the pages' heat changes, their place does not."""
+        """Give blocks to another set. The heat of the pages changes, but not their place."""
         value = self.set_index(name)
         for block in blocks:
             self.held[block] = value
-            self._accessed[block] = 1  # by whom it was hot, or by whom it is now
+            self._accessed[block] = 1  # one of the two sets has accessed it recently
 
     # Accesses.
 
     def test_and_clear_young(self, block: int, now_us: int, unsampled: float = 1.0) -> bool:
-        """Whether the block was accessed since it was last asked, or since it was allocated.
+        """True if the block was accessed since the last call for it, or since its allocation.
 
-        `unsampled` is how likely its bit still is as the last such question left it: access
-        sampling clears bits too, of pages that nobody keeps account of.
+        `unsampled` is the probability that access sampling has not cleared the bit since then.
+        The simulation does not record which pages were sampled.
         """
         young = bool(self._accessed[block]) and (unsampled >= 1.0 or self._rng.random() < unsampled)
         if not young:
@@ -333,10 +336,10 @@ class Memory:
     # The page allocator.
 
     def take(self, nids: Sequence[int], want: int) -> list[int]:
-        """Allocate up to so many blocks without direct reclaim, trying nodes in that order.
+        """Allocate up to `want` blocks without direct reclaim, from the nodes in this order.
 
-        First down to each zone's low watermark; if that is not enough, kswapd is woken and the
-        rest may go down to min (the slow path of __alloc_pages()).
+        First each zone is used down to its low watermark. If that is not enough, kswapd is woken
+        and the zones are used down to min (the slow path of __alloc_pages()).
         """
         got = self._take_above(nids, want, low=True)
         if len(got) < want:
@@ -367,9 +370,9 @@ class Memory:
     # Migration.
 
     def migrate(self, blocks: Sequence[int], nids: Sequence[int]) -> int:
-        """migrate_pages(): move blocks to the first of the nodes with room; how many moved.
+        """Move blocks to the first node with room (migrate_pages()). Return how many moved.
 
-        The first that finds no room is a failure and ends the batch, as -ENOMEM does.
+        The first block that finds no room counts as a failure and ends the batch, as -ENOMEM does.
         """
         targets = self.take(nids, len(blocks))
         for block, target in zip(blocks, targets, strict=False):
@@ -383,18 +386,18 @@ class Memory:
         return len(targets)
 
     def fallback_order(self, nid: int) -> list[int]:
-        """The node and then all others, nearest first: its zonelist."""
+        """Return the node and then all others, nearest first, as in its zonelist."""
         return sorted(self.nodes, key=lambda other: (self.distance(nid, other), other))
 
     def run_kswapd(self, now_us: int) -> None:
-        """Let every kswapd that was woken do its work: demote until `high`, where it may."""
+        """Run every kswapd that was woken: it demotes until `high` if demotion is enabled."""
         for node in self.nodes.values():
             if node.kswapd_awake:
                 node.kswapd_awake = False
                 self._balance(node, now_us)
 
     def _balanced(self, node: Node) -> bool:
-        """pgdat_balanced(): one zone above its high watermark is enough."""
+        """True if one zone is above its high watermark (pgdat_balanced())."""
         return any(
             zone.room(zone.spec.high_pages, self.block_pages) > 0
             or self.zone_free_pages(zone) >= zone.spec.high_pages + zone.spec.reserve_pages
@@ -416,7 +419,7 @@ class Memory:
                 break
 
     def _victims(self, node: Node, want: int, steps: Iterator[int], now_us: int) -> list[int]:
-        """Blocks that were not accessed since the hand last came by."""
+        """Return blocks that were not accessed since the scan last visited them."""
         parts = [range(*self._blocks_of(part)) for part in self.ranges[node.nid]]
         nr_blocks = self._nr_blocks(node)
         found: dict[int, None] = {}
@@ -435,7 +438,7 @@ class Memory:
     def _nr_blocks(self, node: Node) -> int:
         return sum(len(range(*self._blocks_of(part))) for part in self.ranges[node.nid])
 
-    # How it begins.
+    # Start of the machine.
 
     def _zone(self, spec: ZoneSpec) -> Zone:
         blocks = range(-(-spec.range.start // self.block_bytes), spec.range.end // self.block_bytes)

@@ -1,29 +1,33 @@
-"""What a scheme's action does to the folios of a physical range (mm/damon/paddr.c).
+"""Applies a scheme's action to the folios of a physical range (mm/damon/paddr.c).
 
-Only folios on an LRU list are seen: free memory, holes and the kernel's own pages are walked over.
+Only folios on an LRU list are seen. Free memory, holes and pages of the kernel are skipped.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 
+from tierd.sim.context_spec import Action, Filter, FilterType, SchemeSpec
 from tierd.sim.memory import FIRST_SET, Memory
+from tierd.sim.quirks import Fallback, KdamondQuirks
 from tierd.sim.regions import Region
-from tierd.sim.spec import Action, Fallback, Filter, FilterType, Quirks, SchemeSpec
 
-# Rough costs of the kernel's work per page: looking at one, moving one. A busy kdamond is late
-# for its next sample by what it did, which is why real ticks slip.
+# The approximate time to look at one page, and to move one page. A kdamond takes its next sample
+# later by the time that it has worked.
 _LOOK_NS = 100
 _MOVE_NS = 1_500
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of it, in bytes, and the time that it took."""
+    """The result of an action in bytes, and the time that it took."""
 
     applied_bytes: int = 0
     passed_bytes: int = 0
     work_ns: int = 0
+
+
+_NOTHING = Applied()
 
 
 def apply_action(
@@ -34,20 +38,18 @@ def apply_action(
     now_us: int,
     *,
     ask_ops_filters: bool,
-    quirks: Quirks,
+    quirks: KdamondQuirks,
 ) -> Applied:
-    """damon_pa_apply_scheme() for one region; actions that paddr does not know do nothing."""
+    """Apply an action to a region (damon_pa_apply_scheme()). One that paddr lacks does nothing."""
+    filters = spec.ops_filters if ask_ops_filters else ()
+    if spec.action not in _KNOWN or (spec.action is Action.stat and not filters):
+        return _NOTHING
     first = region.start * addr_unit // memory.block_bytes
-    # pfn_to_online_page(): beyond the last page there is nothing to look at.
+    # pfn_to_online_page(): there is nothing beyond the last page.
     end = min(-(-region.end * addr_unit // memory.block_bytes), len(memory.held))
     look_ns = max(0, end - first) * memory.block_pages * _LOOK_NS
-    filters = spec.ops_filters if ask_ops_filters else ()
-    if spec.action is Action.stat and not filters:
-        return Applied()
-    if spec.action not in _KNOWN:
-        return Applied()
     if spec.action is Action.pageout and not any(f.type is FilterType.young for f in filters):
-        # damon_pa_pageout() checks accesses once more unless told how to.
+        # damon_pa_pageout() adds a young filter if there is none.
         filters = (*filters, Filter(FilterType.young, matching=True, allow=False))
     blocks = _passing(memory, filters, range(first, end), now_us, exp(-region.sampled))
     moved = _act(memory, spec, blocks, quirks)
@@ -84,7 +86,7 @@ def _allowed(
             matched = _matches(memory, known, block)
         if matched == known.matching:
             return known.allow
-    # damos_filters_default_reject(): a list that ends in an allowance rejects the rest.
+    # damos_filters_default_reject(): if the last filter allows pages, all other pages are rejected.
     return not filters[-1].allow
 
 
@@ -94,7 +96,7 @@ def _matches(memory: Memory, known: Filter, block: int) -> bool:
         case FilterType.anon:
             return page_set.anon
         case FilterType.memcg:
-            # The very cgroup, not what is below it.
+            # Only this cgroup, not its children.
             return page_set.cgroup == known.path
         case FilterType.active:
             return page_set.rate_hz > 0
@@ -116,12 +118,12 @@ _KNOWN = frozenset(
 )
 
 
-def _act(memory: Memory, spec: SchemeSpec, blocks: list[int], quirks: Quirks) -> int:
+def _act(memory: Memory, spec: SchemeSpec, blocks: list[int], quirks: KdamondQuirks) -> int:
     match spec.action:
         case Action.migrate_hot | Action.migrate_cold:
             return _migrate(memory, spec.target_nid, blocks, quirks)
         case Action.pageout:
-            # Without swap only file pages can go.
+            # There is no swap, so only file pages can be reclaimed.
             gone = [block for block in blocks if not memory.set_of(block).anon]
             for block in gone:
                 memory.put(block)
@@ -132,8 +134,8 @@ def _act(memory: Memory, spec: SchemeSpec, blocks: list[int], quirks: Quirks) ->
             return 0
 
 
-def _migrate(memory: Memory, nid: int, blocks: list[int], quirks: Quirks) -> int:
-    """damon_migrate_pages(): a node that does not exist, or that they are on, moves nothing."""
+def _migrate(memory: Memory, nid: int, blocks: list[int], quirks: KdamondQuirks) -> int:
+    """Move blocks, but not to their own node or to one that is missing (damon_migrate_pages())."""
     if nid not in memory.nodes:
         if quirks.isolated_for_good:
             memory.isolated.update(blocks)

@@ -1,22 +1,22 @@
-"""The files of /proc that tell of memory, pressure and kdamonds.
+"""The files of /proc about memory, memory pressure and kdamonds.
 
-Text is made at each read, after mm/vmstat.c and fs/proc; which lines there are was captured from
-each kernel series.
+The text is made at each read and follows mm/vmstat.c and fs/proc. The names of the lines were
+recorded from each kernel series.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from errno import EIO
 
+from tierd.sim.context_spec import PAGE_BYTES, Range
+from tierd.sim.damon_modules import bounded
+from tierd.sim.file_tree import READ_WRITE, Directory, Fixed, Live, Refused
 from tierd.sim.firmware import iomem
-from tierd.sim.machine import Machine
+from tierd.sim.kdamond_threads import KdamondThreads
+from tierd.sim.kernel_series import KernelSeries, Parameter
+from tierd.sim.machine_model import MachineModel
 from tierd.sim.memory import Memory, Zone
-from tierd.sim.modules import bounded
-from tierd.sim.nodes import meminfo_figures, node_figures
-from tierd.sim.profile import Parameter, Profile
-from tierd.sim.spec import PAGE_BYTES, Range
-from tierd.sim.threads import Threads
-from tierd.sim.tree import READ_WRITE, Directory, Fixed, Live, Refused
+from tierd.sim.node_files import meminfo_figures, node_figures
 from tierd.sim.zones import with_watermarks
 
 _ZONES = ("DMA", "DMA32", "Normal", "Movable", "Device")
@@ -26,19 +26,19 @@ _MOVABLE_MARK = 32
 _INT_MAX = 2**31 - 1
 _WATERMARK_SCALE_MAX = 3000
 _NUMA_BALANCING_MAX = 4
-# The settings below /proc/sys/vm that have a bound; the rest take any number.
+# The settings below /proc/sys/vm that have a limit; all others take any number.
 _SYSCTL_MAX = {"swappiness": 200}
 _US_PER_TICK = 10_000  # USER_HZ is 100
-# What a kdamond of a small machine takes of a CPU: a tick of work in so many.
+# A kdamond of a small machine works one part in so many of the time.
 _KDAMOND_CPU_SHARE = 200
-# A direct reclaim that finds nothing to drop costs its task about this much.
+# The approximate time that one direct reclaim costs its task.
 _STALL_US = 1_000
-# The machine has been up for a while when the simulation begins.
+# The time from the machine's boot to the begin of the simulation.
 _BOOTED_US = 120_000_000
 
 
 class ProcFile(Live):
-    """A file of procfs: without a write operation, writing is EIO for root."""
+    """A file of procfs: if it has no write operation, a write by root is EIO."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class ProcFile(Live):
 
 
 @dataclass(slots=True)
-class Setting:
+class Sysctl:
     """A number of /proc/sys."""
 
     mode: int
@@ -72,40 +72,40 @@ class Procfs:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: MachineModel,
         memory: Memory,
-        profile: Profile,
-        threads: Threads,
+        series: KernelSeries,
+        threads: KdamondThreads,
         now_us: Callable[[], int],
     ) -> None:
         self._memory = memory
-        self._profile = profile
+        self._series = series
         self._threads = threads
         self._now_us = now_us
         self._cpus = sum(len(node.cpus) for node in machine.nodes)
-        self._min_free = Setting(READ_WRITE, _min_free_kbytes(memory), changed=self.set_watermarks)
-        self._scale = Setting(READ_WRITE, 10, 1, _WATERMARK_SCALE_MAX, self.set_watermarks)
+        self._min_free = Sysctl(READ_WRITE, _min_free_kbytes(memory), changed=self.set_watermarks)
+        self._scale = Sysctl(READ_WRITE, 10, 1, _WATERMARK_SCALE_MAX, self.set_watermarks)
 
     def install(self, root: Directory, *, numa_balancing: int) -> None:
-        """Make the files."""
+        """Create the files."""
         root.put("proc/zoneinfo", ProcFile(self._zoneinfo))
         root.put("proc/vmstat", ProcFile(self._vmstat))
         root.put("proc/meminfo", ProcFile(self._meminfo))
-        # An entry stays when its memory goes offline.
+        # The entries stay when their memory goes offline, so the text is fixed.
         lines = (f"{p.start:08x}-{p.end - 1:08x} : {name}" for p, name in iomem(self._memory))
         root.put("proc/iomem", Fixed("\n".join(lines)))
         root.put("proc/uptime", ProcFile(self._uptime))
         root.put("proc/pressure/memory", ProcFile(self._pressure))
-        root.put("proc/sys/kernel/osrelease", Fixed(self._profile.release))
-        balancing = Setting(READ_WRITE, numa_balancing, 0, _NUMA_BALANCING_MAX)
+        root.put("proc/sys/kernel/osrelease", Fixed(self._series.release))
+        balancing = Sysctl(READ_WRITE, numa_balancing, 0, _NUMA_BALANCING_MAX)
         root.put("proc/sys/kernel/numa_balancing", balancing)
-        for name, parameter in self._profile.sysctl_vm.items():
+        for name, parameter in self._series.sysctl_vm.items():
             root.put(f"proc/sys/vm/{name}", _sysctl(name, parameter))
         root.put("proc/sys/vm/min_free_kbytes", self._min_free)
         root.put("proc/sys/vm/watermark_scale_factor", self._scale)
 
     def process(self, pid: int) -> Directory | None:
-        """proc/PID of a kdamond; None where there is no such process."""
+        """Return proc/PID of a kdamond; None if there is no such process."""
         thread = self._threads.running().get(pid)
         if thread is None:
             return None
@@ -115,7 +115,7 @@ class Procfs:
         return folder
 
     def set_watermarks(self) -> None:
-        """__setup_per_zone_wmarks(), after a setting or the memory changed."""
+        """Set the watermarks after settings or memory have changed (__setup_per_zone_wmarks())."""
         zones = [zone for node in self._memory.nodes.values() for zone in node.zones]
         specs = with_watermarks(
             tuple(zone.spec for zone in zones), self._min_free.value, self._scale.value
@@ -124,7 +124,7 @@ class Procfs:
             zone.spec = spec
 
     def _stat(self, pid: int, name: str, started_us: int) -> str:
-        """fs/proc/array.c: do_task_stat() of a kernel thread; only its times are of interest."""
+        """Return the stat file of a kernel thread (do_task_stat()). Only its times are real."""
         ran_us = (self._now_us() - started_us) // _KDAMOND_CPU_SHARE
         start_ticks = (_BOOTED_US + started_us) // _US_PER_TICK
         before = f"{pid} ({name}) S 2 0 0 0 -1 2129984 0 0 0 0 0"
@@ -144,7 +144,7 @@ class Procfs:
         figures["MemAvailable"] = figures["MemFree"]
         figures["VmallocTotal"] = 13_743_895_347_199
         figures["Hugepagesize"] = 2048
-        return "\n".join(known.line(figures.get(known.name, 0)) for known in self._profile.meminfo)
+        return "\n".join(known.line(figures.get(known.name, 0)) for known in self._series.meminfo)
 
     def _vmstat(self) -> str:
         counters = self._memory.counters
@@ -161,7 +161,7 @@ class Procfs:
             "pgscan_kswapd": counters.pgscan_kswapd,
             "pgsteal_kswapd": counters.pgsteal_kswapd,
         }
-        return "\n".join(f"{name} {figures.get(name, 0)}" for name in self._profile.vmstat)
+        return "\n".join(f"{name} {figures.get(name, 0)}" for name in self._series.vmstat)
 
     # /proc/zoneinfo.
 
@@ -188,7 +188,7 @@ class Procfs:
         figures = node_figures(self._memory, nid)
         return [
             "  per-node stats",
-            *(f"      {name:<12} {figures.get(name, 0)}" for name in self._profile.zoneinfo.node),
+            *(f"      {name:<12} {figures.get(name, 0)}" for name in self._series.zoneinfo.node),
         ]
 
     def _zone_marks(self, name: str, zone: Zone | None) -> list[str]:
@@ -214,7 +214,7 @@ class Procfs:
         ]
 
     def _span(self, zone: Zone | None) -> Range:
-        """From the first page that is there to the last: shrink_zone_span()."""
+        """Return the range from the first to the last page that is present (shrink_zone_span())."""
         if zone is None:
             return Range(0, 0)
         parts = [
@@ -227,7 +227,7 @@ class Procfs:
         return Range(min(start for start, _ in inside), max(end for _, end in inside))
 
     def _zone_stats(self, zone: Zone) -> list[str]:
-        zoneinfo = self._profile.zoneinfo
+        zoneinfo = self._series.zoneinfo
         free = self._memory.zone_free_pages(zone)
         lines = [
             f"      {name:<12} {free if name == 'nr_free_pages' else 0}" for name in zoneinfo.zone
@@ -242,7 +242,10 @@ class Procfs:
 
 
 def _protection(name: str, zones: dict[str, Zone]) -> list[int]:
-    """setup_per_zone_lowmem_reserve(): what each higher zone's allocations must leave."""
+    """Return the pages that allocations for each higher zone must leave free.
+
+    This is setup_per_zone_lowmem_reserve().
+    """
     at = _ZONES.index(name)
     found = [0] * (at + 1)
     above = 0
@@ -254,13 +257,13 @@ def _protection(name: str, zones: dict[str, Zone]) -> list[int]:
 
 
 def _min_free_kbytes(memory: Memory) -> int:
-    """What the zones' marks add up to."""
+    """Return the sum of the zones' min watermarks in KiB."""
     pages = sum(zone.spec.min_pages for node in memory.nodes.values() for zone in node.zones)
     return pages * PAGE_BYTES // 1024
 
 
-def _sysctl(name: str, parameter: Parameter) -> Fixed | Setting:
+def _sysctl(name: str, parameter: Parameter) -> Fixed | Sysctl:
     if parameter.mode & 0o200 and parameter.text.isdigit():
         most = _SYSCTL_MAX.get(name, _INT_MAX)
-        return Setting(parameter.mode, int(parameter.text), most=most)
+        return Sysctl(parameter.mode, int(parameter.text), most=most)
     return Fixed(parameter.text, parameter.mode)

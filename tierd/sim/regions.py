@@ -1,8 +1,8 @@
 """DAMON's regions: how they are sampled, merged, split and fitted to ranges.
 
-The functions follow mm/damon/core.c and take and give plain lists, ordered by address, one per
-target. Access checks are drawn a whole aggregation at a time: each sample looks at one random
-page of the region, so that the count is binomial.
+The functions follow mm/damon/core.c. They work on plain lists of regions in order of address, one
+list per target. The access checks of a whole aggregation are drawn at once: each sample looks at
+one random page of the region, so that the count has a binomial distribution.
 """
 
 from bisect import bisect_left
@@ -11,20 +11,20 @@ from itertools import accumulate
 from math import comb
 from random import Random
 
+from tierd.sim.context_spec import PAGE_BYTES, Range
 from tierd.sim.memory import FIRST_SET, Memory
-from tierd.sim.spec import PAGE_BYTES, Range
 
-# The finest step of a probability that the tables of the binomial distribution know.
+# The tables of the binomial distribution know this many steps of probability.
 _STEPS = 512
-# Above this many trials a normal distribution is as good, and a table would be large.
+# With more trials a normal distribution is as good, and a table would be large.
 _MAX_TABLE = 400
 
 
 class Region:
-    """struct damon_region; addresses in core units (addr_unit), end not included.
+    """struct damon_region; addresses are in core units (addr_unit), and `end` is not included.
 
-    `moving` is the nr_accesses that schemes see at the moment. `sampled` is how often a page of it
-    was picked for an access check, on average, since it is watched.
+    `moving` is the nr_accesses that schemes see now. `sampled` is how often a page of the region
+    was picked for an access check so far, on average.
     """
 
     __slots__ = ("age", "end", "last_nr_accesses", "moving", "nr_accesses", "sampled", "start")
@@ -39,12 +39,12 @@ class Region:
         self.sampled = 0.0
 
     def size(self) -> int:
-        """damon_sz_region()."""
+        """Return the size of the region (damon_sz_region())."""
         return self.end - self.start
 
 
 class Sampler:
-    """Draws what the access checks of a kdamond find."""
+    """Draws the results of a kdamond's access checks."""
 
     def __init__(self, memory: Memory, rng: Random) -> None:
         self._memory = memory
@@ -53,7 +53,7 @@ class Sampler:
         self._tables: dict[tuple[int, int], list[float]] = {}
 
     def check(self, regions: list[Region], samples: int, sample_us: int, addr_unit: int) -> None:
-        """Add the accesses that so many samples find to each region's nr_accesses."""
+        """Add the accesses that `samples` samples find to the nr_accesses of each region."""
         memory = self._memory
         block = memory.block_bytes
         count = memory.held.count
@@ -62,8 +62,12 @@ class Sampler:
             for index, known in enumerate(memory.sets)
             if known.rate_hz > 0
         ]
+        watched = samples * PAGE_BYTES
         for region in regions:
             start, end = region.start * addr_unit, region.end * addr_unit
+            region.sampled += watched / (end - start)
+            if not heats:
+                continue
             first, last = start // block, -(-end // block)
             accessed = 0.0
             for value, share in heats:
@@ -72,7 +76,6 @@ class Sampler:
                     accessed += held * share
             if accessed:
                 region.nr_accesses += self._binomial(samples, accessed / (last - first))
-            region.sampled += samples * PAGE_BYTES / (end - start)
 
     def _binomial(self, trials: int, share: float) -> int:
         step = int(share * _STEPS + 0.5)
@@ -95,10 +98,10 @@ def _cumulated(trials: int, share: float) -> list[float]:
 
 
 def moving_accesses(region: Region, done: int, window: int, *, by_window: bool) -> int:
-    """nr_accesses as a scheme sees it in the middle of an aggregation, `done` samples into it.
+    """Return the nr_accesses that a scheme sees when `done` of `window` samples are taken.
 
-    Until 7.2 nr_accesses_bp forgets the last window one sample at a time (damon_moving_sum()),
-    since 7.3 by the share of the window that is left (damon_nr_accesses_mvsum()).
+    Until 7.2 nr_accesses_bp loses the last window sample by sample (damon_moving_sum()). Since 7.3
+    the last window counts by the share that is left (damon_nr_accesses_mvsum()).
     """
     if done >= window:
         return region.nr_accesses
@@ -110,12 +113,12 @@ def moving_accesses(region: Region, done: int, window: int, *, by_window: bool) 
 
 
 def total_size(targets: Sequence[list[Region]]) -> int:
-    """What all targets cover."""
+    """Return the size of all regions of all targets."""
     return sum(region.end - region.start for regions in targets for region in regions)
 
 
 def split_at(regions: list[Region], index: int, size: int) -> None:
-    """damon_split_region_at(): the first part keeps `size`, the rest follows it."""
+    """Cut a region after `size`; the rest becomes the next region (damon_split_region_at())."""
     region = regions[index]
     rest = Region(region.start + size, region.end)
     rest.nr_accesses = region.nr_accesses
@@ -128,7 +131,7 @@ def split_at(regions: list[Region], index: int, size: int) -> None:
 
 
 def count_ages(regions: list[Region], threshold: int, *, zero_resets: bool) -> None:
-    """A region ages while its accesses stay similar (first part of damon_merge_regions_of())."""
+    """Count ages: a region ages while its accesses stay similar (damon_merge_regions_of())."""
     for region in regions:
         now, last = region.nr_accesses, region.last_nr_accesses
         if abs(now - last) > threshold or (zero_resets and (now == 0) != (last == 0)):
@@ -138,7 +141,7 @@ def count_ages(regions: list[Region], threshold: int, *, zero_resets: bool) -> N
 
 
 def merge_similar(regions: list[Region], threshold: int, size_limit: int) -> list[Region]:
-    """Join neighbours of similar accesses, as long as they stay within the limit."""
+    """Join neighbours with similar accesses while the result is within the size limit."""
     if not regions:
         return regions
     prev = regions[0]
@@ -176,9 +179,9 @@ def split_randomly(
     step: int = 1,
     offset: int = 0,
 ) -> list[Region]:
-    """damon_split_regions_of(): every region in two or three, at a random tenth.
+    """Split each region in `pieces`, at random tenths of its size (damon_split_regions_of()).
 
-    With a step only each so manyth region is split (damon_split_some_regions(), 7.3).
+    With a step only every `step`-th region is split (damon_split_some_regions(), 7.3).
     """
     found: list[Region] = []
     for index, region in enumerate(regions):
@@ -199,7 +202,7 @@ def split_randomly(
 
 
 def split_to_limit(regions: list[Region], limit: int) -> list[Region]:
-    """damon_apply_min_nr_regions(): no region is larger than the limit."""
+    """Split all regions that are larger than the limit (damon_apply_min_nr_regions())."""
     found: list[Region] = []
     for region in regions:
         found.append(region)
@@ -209,7 +212,7 @@ def split_to_limit(regions: list[Region], limit: int) -> list[Region]:
 
 
 def fitted(regions: list[Region], ranges: Sequence[Range], min_size: int) -> list[Region]:
-    """damon_set_regions(): keep what lies in the new ranges, trim their edges, fill their holes."""
+    """Return the regions fitted to new ranges: edges cut, holes filled (damon_set_regions())."""
     wanted = [
         Range(part.start // min_size * min_size, -(-part.end // min_size) * min_size)
         for part in ranges

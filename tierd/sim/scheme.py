@@ -1,46 +1,47 @@
-"""A running scheme: its quota, its statistics, and what of a region it takes.
+"""A running scheme: its quota, its statistics, and the part of a region that it is applied to.
 
-Follows damos_adjust_quota(), damos_skip_charged_region() and damos_apply_scheme(); where the
-series differ, `Quirks` says so.
+This follows damos_adjust_quota(), damos_skip_charged_region() and damos_apply_scheme(). The
+differences between series are in quirks.py.
 """
 
 from dataclasses import dataclass, replace
 from random import Random
 
-from tierd.sim import law
-from tierd.sim.memory import Memory
-from tierd.sim.paddr import apply_action
-from tierd.sim.regions import Region, split_at
-from tierd.sim.spec import (
+from tierd.sim import kernel_math
+from tierd.sim.context_spec import (
     Action,
     Attrs,
     Filter,
     FilterType,
     Goal,
     Metric,
-    Quirks,
     Quota,
     SchemeSpec,
     SchemeStats,
     TriedRegion,
     Tuner,
 )
+from tierd.sim.memory import Memory
+from tierd.sim.paddr import apply_action
+from tierd.sim.quirks import KdamondQuirks
+from tierd.sim.regions import Region, split_at
 
-# CONFIG_HZ of Debian's kernels: charge windows are counted in jiffies, and the coarse clock that
-# time quotas are measured with moves at each.
+# CONFIG_HZ is 250 in Debian's kernels. Charge windows are counted in jiffies, and time quotas are
+# measured with a clock that advances once per jiffy.
 JIFFY_US = 4_000
+_JIFFY_NS = JIFFY_US * 1000
 
 _COLD_FIRST = frozenset({Action.pageout, Action.lru_deprio, Action.migrate_cold})
 _HOT_FIRST = frozenset({Action.lru_prio, Action.migrate_hot})
 
 
 @dataclass(slots=True)
-class Moment:
-    """What a scheme needs to know of its context while it is applied."""
+class ApplyContext:
+    """What a scheme has to know of its context while it is applied."""
 
     memory: Memory
     rng: Random
-    quirks: Quirks
+    quirks: KdamondQuirks
     attrs: Attrs
     now_us: int
     addr_unit: int
@@ -50,13 +51,13 @@ class Moment:
 
     @property
     def max_nr_accesses(self) -> int:
-        """damon_max_nr_accesses()."""
+        """The number of samples per aggregation (damon_max_nr_accesses())."""
         return max(1, self.attrs.aggr_us // max(1, self.attrs.sample_us))
 
 
 @dataclass(slots=True)
-class Charge:
-    """struct damos_quota, the part that the kernel keeps."""
+class QuotaState:
+    """The part of struct damos_quota that the kernel changes by itself."""
 
     esz: int = 0
     esz_bp: int = 0
@@ -70,29 +71,46 @@ class Charge:
 
 
 class Scheme:
-    """struct damos."""
+    """A running scheme: its parameters, its counters, and its quota (struct damos)."""
 
-    def __init__(self, spec: SchemeSpec, quirks: Quirks) -> None:
-        self.spec = spec
+    def __init__(self, spec: SchemeSpec, quirks: KdamondQuirks) -> None:
         self.quirks = quirks
+        self.spec = spec
         self.stats = SchemeStats()
-        self.charge = Charge()
+        self.quota_state = QuotaState()
         self.next_apply_sis = 0
         self.activated = True
-        self.walked: list[TriedRegion] | None = None  # being recorded for a request
+        self.walked: list[TriedRegion] | None = None  # None if no request records regions
         self.walk_done = False
         self._current = [goal.current_value for goal in spec.quota.goals]
 
+    @property
+    def spec(self) -> SchemeSpec:
+        """The scheme's parameters."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: SchemeSpec) -> None:
+        # These values are needed for every region of every walk, so they are prepared here.
+        self._spec = spec
+        self._pattern = spec.pattern
+        self._quota = self._known_quota()
+        quota = spec.quota
+        self._has_quota = bool(quota.bytes or quota.ms or quota.goals)
+        self._limited_at_zero = self._has_quota and not self.quirks.zero_quota_unlimited
+        asked = spec.core_filters or (spec.ops_filters and self.quirks.stat_runs_filters)
+        self._only_counts = spec.action is Action.stat and not asked
+
     def commit(self, spec: SchemeSpec) -> None:
-        """damos_commit(): parameters change, what was counted stays."""
+        """Change the parameters and keep the counters (damos_commit())."""
         if self.quirks.quota_forgotten_on_commit:
-            self.charge = Charge(min_score=self.charge.min_score)
+            self.quota_state = QuotaState(min_score=self.quota_state.min_score)
         self.commit_goals(spec)
         self.spec = spec
         self.activated = True
 
     def commit_goals(self, spec: SchemeSpec) -> None:
-        """damos_commit_quota_goals(): goals are matched by index."""
+        """Change the goals, matched by index (damos_commit_quota_goals())."""
         goals = spec.quota.goals
         for index, goal in enumerate(goals):
             if index >= len(self._current):
@@ -105,55 +123,53 @@ class Scheme:
     # The quota.
 
     def limited(self) -> bool:
-        """Whether any quota holds now."""
-        quota = self.spec.quota
-        if self.quirks.zero_quota_unlimited:
-            return self.charge.esz > 0
-        return bool(self.charge.esz or quota.bytes or quota.ms or quota.goals)
+        """True if a quota limits the scheme now."""
+        return self._limited_at_zero or self.quota_state.esz > 0
 
     def full(self, min_region: int) -> bool:
-        """damos_quota_is_full()."""
+        """True if the quota of this window is used up (damos_quota_is_full())."""
         if not self.limited():
             return False
-        left = self.charge.esz - self.charge.charged
+        left = self.quota_state.esz - self.quota_state.charged
         return left < min_region if self.quirks.full_below_min_region else left <= 0
 
-    def adjust_quota(self, moment: Moment) -> None:
-        """damos_adjust_quota(): a new charge window if it is time, and the scores' cut."""
-        quota, charge = self.spec.quota, self.charge
-        set_from_outside = bool(quota.bytes or quota.ms or quota.goals)
-        if not set_from_outside and (self.quirks.unlimited_freezes or not charge.esz):
+    def adjust_quota(self, apply_context: ApplyContext) -> None:
+        """Begin a charge window if one is due, and set the least score (damos_adjust_quota())."""
+        quota, quota_state = self.spec.quota, self.quota_state
+        if not self._has_quota and (self.quirks.unlimited_freezes or not quota_state.esz):
             return
-        now = moment.now_us // JIFFY_US + 1
-        if not charge.total and charge.from_jiffies is None:
-            charge.from_jiffies = now
+        now = apply_context.now_us // JIFFY_US + 1
+        if not quota_state.total and quota_state.from_jiffies is None:
+            quota_state.from_jiffies = now
             if not self.quirks.first_window_unlimited:
-                self._set_effective(moment)
+                self._set_effective(apply_context)
         window = -(-quota.reset_interval_ms * 1000 // JIFFY_US)
-        if charge.from_jiffies is None or now - charge.from_jiffies >= window:
-            if self.full(moment.min_region):
-                self._count(qt_exceeds=1)
-            charge.total += charge.charged
-            charge.from_jiffies = now
-            charge.charged = 0
-            self._set_effective(moment)
-        self._set_min_score(moment)
+        if quota_state.from_jiffies is None or now - quota_state.from_jiffies >= window:
+            if self.full(apply_context.min_region):
+                self.stats.qt_exceeds += 1
+            quota_state.total += quota_state.charged
+            quota_state.from_jiffies = now
+            quota_state.charged = 0
+            self._set_effective(apply_context)
+        self._set_min_score(apply_context)
 
-    def _set_effective(self, moment: Moment) -> None:
-        quota, charge = self._known_quota(), self.charge
+    def _set_effective(self, apply_context: ApplyContext) -> None:
+        quota, quota_state = self._quota, self.quota_state
         if quota.goals:
-            charge.esz_bp = law.next_esz_bp(quota, charge.esz_bp, self._score(moment))
-        charge.esz = law.effective_bytes(
+            quota_state.esz_bp = kernel_math.next_esz_bp(
+                quota, quota_state.esz_bp, self._score(apply_context)
+            )
+        quota_state.esz = kernel_math.effective_bytes(
             quota,
-            charge.esz_bp,
-            charge.total,
-            charge.total_ns,
-            moment.min_region,
+            quota_state.esz_bp,
+            quota_state.total,
+            quota_state.total_ns,
+            apply_context.min_region,
             floor_last=self.quirks.time_quota_floor_last,
         )
 
     def _known_quota(self) -> Quota:
-        """The quota without what this series has no field for."""
+        """Return the quota without the fields that this series does not have."""
         quota = self.spec.quota
         if not self.quirks.temporal:
             quota = replace(quota, goal_tuner=Tuner.consist)
@@ -161,24 +177,24 @@ class Scheme:
             quota = replace(quota, fail_charge_denom=0)
         return quota
 
-    def _score(self, moment: Moment) -> int:
+    def _score(self, apply_context: ApplyContext) -> int:
         goals = self.spec.quota.goals
         for index, goal in enumerate(goals):
             if goal.metric is not Metric.user_input:
-                self._current[index] = self._measured(goal, moment)
-        return law.quota_score(
+                self._current[index] = self._measured(goal, apply_context)
+        return kernel_math.quota_score(
             replace(goal, current_value=current)
             for goal, current in zip(goals, self._current, strict=True)
         )
 
-    def _measured(self, goal: Goal, moment: Moment) -> int:
-        memory = moment.memory
+    def _measured(self, goal: Goal, apply_context: ApplyContext) -> int:
+        memory = apply_context.memory
         if goal.metric is Metric.node_eligible_mem_bp:
-            return self._eligible_bp(goal.nid, moment)
+            return self._eligible_bp(goal.nid, apply_context)
         if goal.metric in (Metric.active_mem_bp, Metric.inactive_mem_bp):
             return memory.active_bp(active=goal.metric is Metric.active_mem_bp)
         if goal.metric is Metric.some_mem_psi_us:
-            return 0  # nothing ever waits for memory here
+            return 0  # no task ever waits for memory in the simulation
         used = goal.metric in (Metric.node_mem_used_bp, Metric.node_memcg_used_bp)
         total = memory.managed_pages(goal.nid) if goal.nid in memory.nodes else 0
         if not total:
@@ -189,67 +205,68 @@ class Scheme:
             used_pages = memory.cgroup_pages(goal.path, goal.nid)
         return (used_pages if used else total - used_pages) * 10_000 // total
 
-    def _eligible_bp(self, nid: int, moment: Moment) -> int:
+    def _eligible_bp(self, nid: int, apply_context: ApplyContext) -> int:
         here = total = 0
-        for regions in moment.targets:
+        for regions in apply_context.targets:
             for region in regions:
                 if self.fits(region):
-                    pages = moment.memory.lru_pages(
-                        region.start * moment.addr_unit, region.end * moment.addr_unit
+                    pages = apply_context.memory.lru_pages(
+                        region.start * apply_context.addr_unit, region.end * apply_context.addr_unit
                     )
                     total += sum(pages.values())
                     here += pages.get(nid, 0)
         return here * 10_000 // total if total else 0
 
-    def _set_min_score(self, moment: Moment) -> None:
-        histogram = [0] * (law.MAX_SCORE + 1)
-        for regions in moment.targets:
+    def _set_min_score(self, apply_context: ApplyContext) -> None:
+        histogram = [0] * (kernel_math.MAX_SCORE + 1)
+        for regions in apply_context.targets:
             for region in regions:
                 if self.fits(region):
-                    histogram[self.score(region, moment)] += region.size()
-        self.charge.min_score = law.min_score(histogram, self.charge.esz)
+                    histogram[self.score(region, apply_context)] += region.size()
+        self.quota_state.min_score = kernel_math.min_score(histogram, self.quota_state.esz)
 
     # Regions.
 
     def fits(self, region: Region) -> bool:
-        """__damos_valid_target(): whether the region is of the scheme's access pattern."""
-        pattern = self.spec.pattern
+        """True if the region fits the scheme's access pattern (__damos_valid_target())."""
+        pattern = self._pattern
         return (
-            pattern.min_sz <= region.end - region.start <= pattern.max_sz
+            pattern.min_nr_accesses <= region.moving <= pattern.max_nr_accesses
             and pattern.min_age <= region.age <= pattern.max_age
-            and pattern.min_nr_accesses <= region.moving <= pattern.max_nr_accesses
+            and pattern.min_sz <= region.end - region.start <= pattern.max_sz
         )
 
-    def score(self, region: Region, moment: Moment) -> int:
-        """damon_pa_scheme_score()."""
+    def score(self, region: Region, apply_context: ApplyContext) -> int:
+        """Return how well a region suits the action, 0 to 99 (damon_pa_scheme_score())."""
         action = self.spec.action
         if action not in _COLD_FIRST and action not in _HOT_FIRST:
-            return law.MAX_SCORE
-        rate = law.cold_score if action in _COLD_FIRST else law.hot_score
+            return kernel_math.MAX_SCORE
+        rate = kernel_math.cold_score if action in _COLD_FIRST else kernel_math.hot_score
         return rate(
             region.moving,
             region.age,
-            moment.max_nr_accesses,
-            moment.attrs.aggr_us,
+            apply_context.max_nr_accesses,
+            apply_context.attrs.aggr_us,
             self.spec.quota,
         )
 
-    def wants(self, region: Region, moment: Moment) -> bool:
-        """damos_valid_target(): the pattern, and under a quota the score."""
-        if not self.fits(region):
-            return False
-        return not self.limited() or self.score(region, moment) >= self.charge.min_score
+    def wants(self, region: Region, apply_context: ApplyContext) -> bool:
+        """True if pattern fits and, with a quota, the score is enough (damos_valid_target())."""
+        return self.fits(region) and (
+            not self.limited() or self.score(region, apply_context) >= self.quota_state.min_score
+        )
 
     def skips(self, regions: list[Region], index: int, target: int, min_region: int) -> int | None:
-        """damos_skip_charged_region(): None to skip the region, or the index to apply to.
+        """Return the index to apply the scheme to, or None to skip (damos_skip_charged_region()).
 
-        The walk of the window before stopped at `resume_at`; what comes before it waits. The older
-        rule goes on in what a border splits off, the newer leaves that to the walk.
+        The walk of the last window stopped at `resume_at`; regions before it are skipped. If that
+        address is inside a region, the region is split there. The older rule continues with the
+        second part at once; the newer one lets the walk visit it next.
         """
-        charge = self.charge
-        if charge.resume_target is None:
+        quota_state = self.quota_state
+        if quota_state.resume_target is None:
             return index
-        if target != charge.resume_target:
+        if target != quota_state.resume_target:
             return None
         last = index == len(regions) - 1
         if self.quirks.skips_last_region:
@@ -263,7 +280,7 @@ class Scheme:
         return None if skip else index
 
     def _resume_older(self, regions: list[Region], index: int, min_region: int) -> int | None:
-        region, at = regions[index], self.charge.resume_at
+        region, at = regions[index], self.quota_state.resume_at
         if at and region.end <= at:
             return None
         if at and region.start < at:
@@ -278,7 +295,7 @@ class Scheme:
         return index
 
     def _resume(self, regions: list[Region], index: int, min_region: int) -> bool:
-        region, at = regions[index], self.charge.resume_at
+        region, at = regions[index], self.quota_state.resume_at
         if at and region.end <= at:
             return True
         if not at or region.start >= at:
@@ -292,66 +309,102 @@ class Scheme:
         return True
 
     def _forget_resume(self) -> None:
-        self.charge.resume_target = None
-        self.charge.resume_at = 0
+        self.quota_state.resume_target = None
+        self.quota_state.resume_at = 0
 
     def forget_target(self, target: int) -> None:
-        """The target is gone: a walk cannot go on in it."""
-        if self.charge.resume_target == target:
+        """Do not continue a walk in this target, because it is gone."""
+        if self.quota_state.resume_target == target:
             self._forget_resume()
 
     # The action.
 
-    def apply(self, regions: list[Region], index: int, target: int, moment: Moment) -> None:
-        """damos_apply_scheme(): as much of the region as the quota still allows."""
-        region, charge = regions[index], self.charge
-        size = region.size()
-        if self.limited() and charge.charged + size > charge.esz:
-            size = (charge.esz - charge.charged) // moment.min_region * moment.min_region
+    def visit(
+        self, regions: list[Region], index: int, target: int, apply_context: ApplyContext
+    ) -> int:
+        """Apply to one region (damon_do_apply_schemes()). Return the index for the next scheme."""
+        quota_state = self.quota_state
+        if (self._limited_at_zero or quota_state.esz > 0) and self.full(apply_context.min_region):
+            return index
+        if quota_state.resume_target is not None:
+            at = self.skips(regions, index, target, apply_context.min_region)
+            if at is None:
+                return index
+            index = at
+        if self._spec.max_nr_snapshots and self.retired():
+            return index
+        region = regions[index]
+        if self.wants(region, apply_context):
+            self.apply(regions, index, target, apply_context)
+        if region is regions[-1]:
+            # The walk has reached the last region without skipping it.
+            self.stats.nr_snapshots += 1
+        return index
+
+    def apply(
+        self, regions: list[Region], index: int, target: int, apply_context: ApplyContext
+    ) -> None:
+        """Apply to as much of the region as the quota still allows (damos_apply_scheme())."""
+        region, quota_state, spec, stats = regions[index], self.quota_state, self._spec, self.stats
+        size = region.end - region.start
+        if self._only_counts and self.walked is None and not self.limited():
+            # Most visits are of schemes that only count. This gives the same result as the code
+            # below, but faster.
+            quota_state.charged += kernel_math.charge(self._quota, size, 0)
+            quota_state.total_ns += _coarse_ns(0, apply_context.rng)
+            stats.nr_tried += 1
+            stats.sz_tried += size
+            return
+        if quota_state.charged + size > quota_state.esz and self.limited():
+            size = (
+                (quota_state.esz - quota_state.charged)
+                // apply_context.min_region
+                * apply_context.min_region
+            )
             if size <= 0:
-                self._count(nr_tried=1)
+                stats.nr_tried += 1
                 return
             split_at(regions, index, size)
-        allowed = self._core_filters(regions, index, target, moment.min_region)
-        if allowed is None:
-            return
-        size = region.size()
+        allowed: bool | None = False
+        if spec.core_filters:
+            allowed = self._core_filters(regions, index, target, apply_context.min_region)
+            if allowed is None:
+                return
+            size = region.end - region.start
         accesses = region.moving
         done = apply_action(
-            moment.memory,
-            self.spec,
+            apply_context.memory,
+            spec,
             region,
-            moment.addr_unit,
-            moment.now_us,
+            apply_context.addr_unit,
+            apply_context.now_us,
             ask_ops_filters=not allowed
-            and (self.spec.action is not Action.stat or self.quirks.stat_runs_filters),
+            and (spec.action is not Action.stat or self.quirks.stat_runs_filters),
             quirks=self.quirks,
         )
-        applied = done.applied_bytes // moment.addr_unit
-        passed = done.passed_bytes // moment.addr_unit
+        applied = done.applied_bytes // apply_context.addr_unit
+        passed = done.passed_bytes // apply_context.addr_unit
         if self.walked is not None and not self.walk_done:
             self.walked.append(TriedRegion(region.start, region.end, accesses, region.age, passed))
-        moment.work_ns += done.work_ns
-        charge.total_ns += _coarse_ns(done.work_ns, moment.rng)
-        charge.charged += law.charge(self._known_quota(), size, applied)
-        if self.full(moment.min_region):
-            charge.resume_target = target
-            charge.resume_at = region.end
-        if self.spec.action is not Action.stat:
+        apply_context.work_ns += done.work_ns
+        quota_state.total_ns += _coarse_ns(done.work_ns, apply_context.rng)
+        quota_state.charged += kernel_math.charge(self._quota, size, applied)
+        if self.full(apply_context.min_region):
+            quota_state.resume_target = target
+            quota_state.resume_at = region.end
+        if spec.action is not Action.stat:
             region.age = 0
-        self._count(
-            nr_tried=1,
-            sz_tried=size,
-            nr_applied=1 if applied else 0,
-            sz_applied=applied,
-            sz_ops_filter_passed=passed,
-        )
+        stats.nr_tried += 1
+        stats.sz_tried += size
+        stats.nr_applied += 1 if applied else 0
+        stats.sz_applied += applied
+        stats.sz_ops_filter_passed += passed
 
     def _core_filters(
         self, regions: list[Region], index: int, target: int, min_region: int
     ) -> bool | None:
-        """damos_core_filter_out(): None is out; True is in, whatever the ops filters say."""
-        filters = self.spec.core_filters
+        """Return None to reject, True to skip the ops filters (damos_core_filter_out())."""
+        filters = self._spec.core_filters
         for known in filters:
             if _core_match(known, regions, index, target, min_region) == known.matching:
                 return True if known.allow else None
@@ -359,29 +412,24 @@ class Scheme:
             return None
         return False
 
-    def snapshot_done(self) -> None:
-        """A walk came to the last region unskipped."""
-        self._count(nr_snapshots=1)
-
     def retired(self) -> bool:
-        """Whether max_nr_snapshots is reached."""
-        return 0 < self.spec.max_nr_snapshots <= self.stats.nr_snapshots
-
-    def _count(self, **more: int) -> None:
-        stats = self.stats
-        self.stats = replace(stats, **{k: getattr(stats, k) + v for k, v in more.items()})
+        """True if max_nr_snapshots is reached."""
+        return 0 < self._spec.max_nr_snapshots <= self.stats.nr_snapshots
 
 
 def _coarse_ns(work_ns: int, rng: Random) -> int:
-    """What a clock that moves once a jiffy says: mostly nothing, rarely a whole jiffy."""
-    whole, rest = divmod(work_ns, JIFFY_US * 1000)
-    return (whole + (rng.random() * JIFFY_US * 1000 < rest)) * JIFFY_US * 1000
+    """Return the time on a clock that advances once per jiffy: mostly 0, rarely a jiffy."""
+    whole, rest = divmod(work_ns, _JIFFY_NS)
+    return (whole + (rng.random() * _JIFFY_NS < rest)) * _JIFFY_NS
 
 
 def _core_match(
     known: Filter, regions: list[Region], index: int, target: int, min_region: int
 ) -> bool:
-    """damos_filter_match(): a region across a border of the range is split there."""
+    """True if a filter matches a region (damos_filter_match()).
+
+    A region that crosses a border of the filter's range is split there.
+    """
     if known.type is FilterType.target:
         return known.target_idx == target
     region = regions[index]

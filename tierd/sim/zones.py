@@ -1,31 +1,32 @@
-"""Where a machine's nodes lie in physical memory, their zones, and the watermarks of these.
+"""The physical address ranges of a machine's nodes, their zones, and the zone watermarks.
 
-Pure arithmetic after mm/page_alloc.c (__setup_per_zone_wmarks(), calculate_min_free_kbytes(),
-setup_per_zone_lowmem_reserve()) and mm/khugepaged.c (set_recommended_min_free_kbytes()), for
-x86-64 with 4 KiB pages.
+All functions are pure. They follow mm/page_alloc.c (__setup_per_zone_wmarks(),
+calculate_min_free_kbytes(), setup_per_zone_lowmem_reserve()) and mm/khugepaged.c
+(set_recommended_min_free_kbytes()), for x86-64 with 4 KiB pages.
 """
 
 from dataclasses import dataclass, replace
 from math import isqrt
 
-from tierd.sim.machine import Machine
-from tierd.sim.spec import PAGE_BYTES, Range
+from tierd.sim.context_spec import PAGE_BYTES, Range
+from tierd.sim.machine_model import MachineModel
 
 MIB = 2**20
 GIB = 2**30
 
-# q35 puts all below 4 GiB if it is less than this, else this much minus what devices need.
+# QEMU's q35 machine puts all memory below 4 GiB if it is less than the first size. Otherwise it
+# puts the second size there and leaves room for devices.
 _LOW_ALL_BYTES = 2816 * MIB
 _LOW_SPLIT_BYTES = 2 * GIB
 _HIGH_START = 4 * GIB
 
 _ZONES = (("DMA", 0, 16 * MIB), ("DMA32", 16 * MIB, _HIGH_START), ("Normal", _HIGH_START, 2**52))
-# sysctl_lowmem_reserve_ratio of zones that have a higher one above them.
+# sysctl_lowmem_reserve_ratio of zones that have a higher zone above them.
 _RESERVE_RATIO = 256
 
-# What is taken before the page allocator starts, as the virtual machines of tests/vm show: struct
-# pages and a few more on every node, kernel text and initrd on the first, and in the first MiB
-# the firmware's hole and what boots other CPUs.
+# Pages that are taken before the page allocator starts, as in the virtual machines of tests/vm:
+# struct pages and a few more on each node; kernel and initrd on the first node; in the first MiB
+# the hole of the firmware and the code that boots other CPUs.
 _STRUCT_PAGE_BYTES = 64
 _NODE_RESERVED_PAGES = 43
 _BOOT_RESERVED_PAGES = 9_600
@@ -53,8 +54,8 @@ class ZoneSpec:
     promo_pages: int = 0
 
 
-def node_ranges(machine: Machine) -> dict[int, tuple[Range, ...]]:
-    """The physical memory of each node, as the virtual machine monitor lays it out."""
+def node_ranges(machine: MachineModel) -> dict[int, tuple[Range, ...]]:
+    """Return the physical memory of each node, as QEMU arranges it."""
     total = sum(node.size_mib for node in machine.nodes) * MIB
     low_end = total if total < _LOW_ALL_BYTES else _LOW_SPLIT_BYTES
     found: dict[int, tuple[Range, ...]] = {}
@@ -71,9 +72,12 @@ def node_ranges(machine: Machine) -> dict[int, tuple[Range, ...]]:
 
 
 def zone_specs(
-    machine: Machine, *, min_free_kbytes: int | None, watermark_scale_factor: int, thp: bool
+    machine: MachineModel, *, min_free_kbytes: int | None, watermark_scale_factor: int, thp: bool
 ) -> tuple[ZoneSpec, ...]:
-    """Every populated zone with its watermarks; min_free_kbytes None is the kernel's own choice."""
+    """Return all populated zones with their watermarks.
+
+    With min_free_kbytes None the kernel chooses the value.
+    """
     zones = _managed(machine)
     wanted = min_free_kbytes or default_min_free_kbytes(zones, thp=thp)
     zones = tuple(_with_reserve(zone, zones) for zone in zones)
@@ -81,7 +85,7 @@ def zone_specs(
 
 
 def default_min_free_kbytes(zones: tuple[ZoneSpec, ...], *, thp: bool) -> int:
-    """The square root rule, and what khugepaged asks for where huge pages are on."""
+    """Return the kernel's min_free_kbytes: a square root, and more if huge pages are on."""
     buffer_pages = sum(zone.managed_pages for zone in zones)
     least, most = _MIN_FREE_KIB
     plain = max(least, min(most, isqrt(buffer_pages * 4 * 16)))
@@ -95,7 +99,7 @@ def default_min_free_kbytes(zones: tuple[ZoneSpec, ...], *, thp: bool) -> int:
 def with_watermarks(
     zones: tuple[ZoneSpec, ...], min_free_kbytes: int, watermark_scale_factor: int
 ) -> tuple[ZoneSpec, ...]:
-    """The zones' share of min_free_kbytes, and the steps above it."""
+    """Return the zones with their share of min_free_kbytes and the watermarks above it."""
     managed = sum(zone.managed_pages for zone in zones)
     return tuple(
         _with_watermarks(zone, min_free_kbytes // 4, managed, watermark_scale_factor)
@@ -115,7 +119,7 @@ def _with_watermarks(zone: ZoneSpec, pages_min: int, managed: int, scale: int) -
     )
 
 
-def _managed(machine: Machine) -> tuple[ZoneSpec, ...]:
+def _managed(machine: MachineModel) -> tuple[ZoneSpec, ...]:
     zones: list[ZoneSpec] = []
     for nid, ranges in sorted(node_ranges(machine).items()):
         present = [
@@ -125,7 +129,7 @@ def _managed(machine: Machine) -> tuple[ZoneSpec, ...]:
             if part.start < high and low < part.end
         ]
         reserved = _reserved_pages(sum(part.end - part.start for part in ranges), first=not zones)
-        # What is taken before the allocator starts comes out of the largest zone.
+        # The pages that are taken before the allocator starts come out of the largest zone.
         largest = max(present, key=lambda item: item[1].end - item[1].start)[1]
         for name, part in present:
             pages = (part.end - part.start) // PAGE_BYTES

@@ -1,1 +1,1 @@
-"""How much is to move now: what is sensed, asked for and told to the kernel."""
+"""The tuner: what sensors count, how much should move, and what the kernel is told."""

@@ -1,6 +1,6 @@
-"""A moving average: what was seen weighs by the share of a time that it took."""
+"""A moving average. A value has the weight of the time that it covers."""
 
 
 def moving(before: float, seen: float, seconds: float, over_s: float) -> float:
-    """The average over about the last `over_s`, of which the newest value took `seconds`."""
+    """Return the average over about `over_s`. The new value covers `seconds` of it."""
     return before + min(1.0, seconds / over_s) * (seen - before)

@@ -1,7 +1,7 @@
-"""What moving is good for: looked at every few seconds, and ended for a while if it is nothing.
+"""Check every few seconds whether promotion helps, and stop it for a while if it does not.
 
-Pure; one `Check` per node that memory is promoted to. Where what came up did not arrive, or does
-not make less wait below, promotion is held off, for longer each time.
+Pure. There is one `Check` per node that memory is promoted to. Promotion stops if pages did not
+arrive, or if as much heat is below as before. It stops for longer each time.
 """
 
 from dataclasses import dataclass, replace
@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from tierd.tuner.average import moving
 from tierd.units import format_size
 
-# Over so many seconds, and more where little moves: how much came up, and how much less waits.
-# Three checks without benefit in a row end it for a while, each time twice as long. A hot set half
-# as large again as the fast node, all of it alike, is found out after half a minute (7.2). To try
-# again takes five seconds at the rate, both ways: two minutes later that is 8 % of it, and half as
-# much each time.
+# Seconds of a check if much moves, and if little moves. After STRIKES_MAX checks without benefit
+# promotion stops for the first wait. The wait doubles each time, up to the second wait
+# (docs/constants.md).
 CHECK_S = 5.0
 CHECK_S_MAX = 30.0
 STRIKES_MAX = 3
@@ -22,23 +20,24 @@ ARRIVED_MIN = 0.5
 HOLD_OFF_S_MIN = 120.0
 HOLD_OFF_S_MAX = 600.0
 
-# Of the node: less than that moved is not worth a check, and so much heat below is not much.
+# Shares of the node. If less than the first has moved, nothing is checked. Heat below is small if
+# it is less than the second.
 LARGE_SHARE = 0.05
 WAITING_SHARE = 0.0125
 
-# What waits has changed by this share, on average over about so many seconds: what was learned may
-# be wrong now. A single reading of what all the same waits is off by as much now and then (7.2).
+# If the heat below has changed by this share, averaged over these seconds, the workload has changed
+# and promotion may begin again. A single measurement varies as much, so it is averaged.
 CHANGED_SHARE = 0.5
 CHANGED_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """A node in one round: what happened since the last, and what is there now."""
+    """What moved to and from a node since the last round, and what is there now."""
 
     seconds: float
     waiting_bytes: int
-    """The heat below. The size of hot regions is no measure: a stray page makes 100 MiB of it."""
+    """The heat below. The size of hot regions is not used: one page can make 100 MiB hot."""
     used_bytes: int
     total_bytes: int
     promoted_bytes: int
@@ -55,7 +54,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What is remembered of a node's moves since the last check, and of checks in vain."""
+    """What was seen of a node since the last check, and the number of checks without benefit."""
 
     since_s: float = 0.0
     waiting_bytes: int = 0
@@ -64,21 +63,21 @@ class Check:
     demoted_bytes: int = 0
     strikes: int = 0
     hold_off_s: float = 0.0
-    """How much longer nothing is promoted."""
+    """How much longer promotion is stopped."""
     hold_offs: int = 0
     held_waiting_bytes: float = 0.0
     lately_waiting_bytes: float = 0.0
-    """On average over CHANGED_S."""
+    """The heat below, averaged over CHANGED_S."""
     held_because: str = ""
 
 
 def begin(moves: Moves) -> Check:
-    """Nothing is known yet."""
+    """Return the state before the first check."""
     return _anew(Check(lately_waiting_bytes=moves.waiting_bytes), moves)
 
 
 def check(known: Check, moves: Moves) -> Check:
-    """One round."""
+    """Return the state after one more round. Do a check if it is due."""
     lately = moving(known.lately_waiting_bytes, moves.waiting_bytes, moves.seconds, CHANGED_S)
     known = replace(known, lately_waiting_bytes=lately)
     if known.hold_off_s > 0:
@@ -102,7 +101,7 @@ def check(known: Check, moves: Moves) -> Check:
         return replace(_anew(known, moves), strikes=strikes, hold_offs=hold_offs)
     return replace(
         _anew(known, moves),
-        # One more check without benefit is enough when it is over.
+        # After the wait, one more check without benefit is enough.
         strikes=STRIKES_MAX - 1,
         hold_off_s=min(HOLD_OFF_S_MAX, HOLD_OFF_S_MIN * 2 ** min(known.hold_offs, 16)),
         hold_offs=known.hold_offs + 1,
@@ -112,12 +111,12 @@ def check(known: Check, moves: Moves) -> Check:
 
 
 def _in_vain(known: Check, moves: Moves) -> str:
-    """What is wrong with the moves since the last check; empty if nothing is."""
+    """Return what is wrong with the moves since the last check, or an empty text."""
     promoted = known.promoted_bytes
     if promoted <= moves.large_bytes:
         return ""
-    # What came and what went make the difference in use; some kernels copy pages to the node that
-    # they are on and count it as moved (6.17 to 7.2).
+    # Used memory changes by the pages that arrived and those that left. Kernels 6.17 to 7.2 may
+    # copy pages to the node that they are on, and count them as moved.
     arrived = moves.used_bytes - known.used_bytes + known.demoted_bytes
     if arrived < ARRIVED_MIN * promoted:
         return f"of {format_size(promoted)} said to be moved, most did not arrive"

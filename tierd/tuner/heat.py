@@ -1,21 +1,20 @@
-"""What a node's heat is: what surely waits, and what may be chance or gone in a moment.
+"""The heat of a node, and how much of it lasts.
 
-Heat is bytes by how often they are accessed. Pure; one `Heat` per node, learned from round to
-round.
+Heat is bytes, weighted by how often they are accessed. Pure; there is one `Heat` per node, learned
+from round to round.
 """
 
 from dataclasses import dataclass
 
 from tierd.tuner.average import moving
-from tierd.tuner.reading import NodeReading
+from tierd.tuner.measurement import NodeMeasurement
 
-# Heat of regions in which but a sample or two has hit: one page of a large region is enough for
-# that, now and then. What lasts is believed, over about so many seconds.
+# Seconds over which faint heat is averaged. Faint heat is in regions in which only one or two
+# samples hit. One page of a large region is enough for that, so only heat that lasts counts.
 FAINT_S = 5.0
 
-# A scan is seen in a region that it passes, as hot as memory that is there for good, and in the
-# next round it has gone on. What was seen in none of so many rounds before is not believed yet:
-# at most 0.7 % of a scan came up, without it 1.4 to 1.8 (7.2).
+# Heat that was not there in this many earlier rounds is new, and moves slowly. A scan looks as hot
+# as other memory for one round, and is then elsewhere (docs/constants.md).
 ROUNDS = 2
 
 
@@ -24,13 +23,13 @@ class Heat:
     """A node's heat now, and what it was lately."""
 
     sure_bytes: int
-    """Of regions that more than a sample or two has hit."""
+    """Heat of regions in which three or more samples hit."""
     faint_bytes: float
-    """Of the others, as far as it lasts."""
+    """Heat of the other hot regions, but not more than its average over FAINT_S."""
     faint_lately_bytes: float
-    """On average over FAINT_S."""
+    """Faint heat, averaged over FAINT_S."""
     sure_before_bytes: tuple[int, ...] = ()
-    """In up to ROUNDS rounds before, the newest first."""
+    """Sure heat in up to ROUNDS earlier rounds, the newest first."""
 
     @property
     def all_bytes(self) -> float:
@@ -38,17 +37,17 @@ class Heat:
 
     @property
     def lasting_bytes(self) -> int:
-        """What is surely no chance, and was there lately; one low reading is not believed."""
+        """Sure heat that was also there in a round before. One low reading does not count."""
         return min(self.sure_bytes, max(self.sure_before_bytes, default=self.sure_bytes))
 
     @property
     def new_bytes(self) -> int:
-        """What is surely no chance either, but may be gone in a moment."""
+        """The other sure heat. It may be gone in the next round."""
         return self.sure_bytes - self.lasting_bytes
 
 
-def learn(before: Heat | None, seen: NodeReading, seconds: float) -> Heat:
-    """A node's heat after this round."""
+def learn(before: Heat | None, seen: NodeMeasurement, seconds: float) -> Heat:
+    """Return the heat of a node after this round."""
     faint = float(seen.faint_bytes)
     if before is None:
         return Heat(seen.sure_bytes, faint, faint)

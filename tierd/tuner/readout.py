@@ -1,19 +1,19 @@
-"""What the tuner is told: two samples and the plan, made into figures per node and per scheme."""
+"""Make a measurement per node and per scheme from two samples and the plan."""
 
 from collections.abc import Mapping
 
 from tierd.machine.sample import KdamondSample, Sample, SchemeSample
 from tierd.plans.plan import Direction, Item, Plan, Sense, Sensor
-from tierd.tuner.reading import Limits, NodeReading, Reading, Way, WayReading
+from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, Way, WayMeasurement
 
 Counts = Mapping[Sensor, float]
-"""What sensors counted, on average over the windows since the last sample."""
+"""What each sensor counted: the mean of the windows since the last sample."""
 
 
 def limits(plan: Plan, headroom_bp: int, *, charges_failures: bool) -> Limits:
-    """What holds for as long as the plan does."""
+    """Return the limits, which stay the same for a plan."""
     return Limits(
-        loop=plan.tuner.loop,
+        controller=plan.tuner.loop,
         ways=tuple(
             Way(
                 id=item.id,
@@ -31,8 +31,8 @@ def limits(plan: Plan, headroom_bp: int, *, charges_failures: bool) -> Limits:
     )
 
 
-def reading(plan: Plan, before: Sample | None, now: Sample) -> Reading | None:
-    """What happened between two samples; None if that cannot be told (a kdamond began anew)."""
+def reading(plan: Plan, before: Sample | None, now: Sample) -> Measurement | None:
+    """Return what changed between two samples, or None if a kdamond has started between them."""
     if before is None or now.monotonic_s <= before.monotonic_s or not _same(before, now):
         return None
     seconds = now.monotonic_s - before.monotonic_s
@@ -42,7 +42,7 @@ def reading(plan: Plan, before: Sample | None, now: Sample) -> Reading | None:
         for sensor in plan.sensors
         if windows[sensor.kdamond]
     }
-    return Reading(
+    return Measurement(
         seconds=seconds,
         nodes={node.node: _node(plan, now, counts, node.node) for node in now.nodes},
         ways={
@@ -54,7 +54,7 @@ def reading(plan: Plan, before: Sample | None, now: Sample) -> Reading | None:
 
 
 def quotas(plan: Plan, now: Sample) -> dict[str, int]:
-    """Each scheme's quota in force, where its kdamond runs."""
+    """Return the quota in force of each scheme whose kdamond runs."""
     running = {one.index for one in now.kdamonds if one.state == "on"}
     return {
         item.id: _scheme(now, item.kdamond, item.scheme).effective_bytes
@@ -64,7 +64,7 @@ def quotas(plan: Plan, now: Sample) -> dict[str, int]:
 
 
 def _same(before: Sample, now: Sample) -> bool:
-    """Whether both are of the same kdamonds, and those run: else counters began anew."""
+    """Return whether the same kdamonds run in both. If not, counters have started again."""
     return _who(before) == _who(now) and all(one.state == "on" for one in now.kdamonds)
 
 
@@ -72,14 +72,14 @@ def _who(sample: Sample) -> list[tuple[int, int, int, int]]:
     return [(one.index, one.pid, len(one.schemes), len(one.sensed)) for one in sample.kdamonds]
 
 
-def _node(plan: Plan, now: Sample, counts: Counts, node: int) -> NodeReading:
+def _node(plan: Plan, now: Sample, counts: Counts, node: int) -> NodeMeasurement:
     seen = now.node(node)
     mine = {sensor: count for sensor, count in counts.items() if sensor.node == node}
     goes_up = any(
         item.direction is Direction.promote and item.source_node == node for item in plan.items
     )
     marks = next((marks for marks in now.watermarks if marks.node == node), None)
-    return NodeReading(
+    return NodeMeasurement(
         total_bytes=seen.total_bytes,
         free_bytes=seen.free_bytes,
         mark_bytes=marks.floor_bytes if marks else 0,
@@ -92,12 +92,12 @@ def _node(plan: Plan, now: Sample, counts: Counts, node: int) -> NodeReading:
 
 
 def _sensed(mine: Counts, sense: Sense) -> int | None:
-    """The bytes that fit a sensor's pattern; None if there is none, or it has counted nothing."""
+    """Return the bytes that fit a pattern, or None if no sensor has counted them."""
     return next((round(count) for sensor, count in mine.items() if sensor.sense is sense), None)
 
 
 def _faint(mine: Counts) -> int:
-    """The part of a node's heat from regions in which but a sample or two has hit."""
+    """Return the heat of regions in which only one or two samples hit."""
     levels = [(sensor.weight, count) for sensor, count in mine.items() if sensor.weight]
     if len(levels) < 2:
         return 0
@@ -106,7 +106,7 @@ def _faint(mine: Counts) -> int:
 
 
 def _windows(plan: Plan, before: Sample, now: Sample, kdamond: int) -> float:
-    """How many windows there were: a scheme that fits everything tries all of it in each."""
+    """Return the number of windows. The sensor that matches everything counts all of it in each."""
     clock = next((s for s in plan.sensors if (s.kdamond, s.sense) == (kdamond, Sense.all)), None)
     if clock is None:
         return 0.0
@@ -118,15 +118,15 @@ def _tried(before: Sample, now: Sample, kdamond: int, sensor: int) -> int:
     return _kdamond(now, kdamond).sensed[sensor] - _kdamond(before, kdamond).sensed[sensor]
 
 
-def _way(before: Sample, now: Sample, item: Item, seconds: float, windows: float) -> WayReading:
+def _way(before: Sample, now: Sample, item: Item, seconds: float, windows: float) -> WayMeasurement:
     was, seen = (_scheme(sample, item.kdamond, item.scheme) for sample in (before, now))
     window_s = item.window_us / 1e6
-    return WayReading(
+    return WayMeasurement(
         tried_bytes=seen.sz_tried - was.sz_tried,
         applied_bytes=seen.sz_applied - was.sz_applied,
         quota_bytes=seen.effective_bytes,
-        # A window is late by what the kdamond does in it, and early by less than a sample; the
-        # first after a start or a tuning of intervals says nothing.
+        # A kdamond's work makes a window longer, and a sample may make it a little shorter. The
+        # first window after a start or a change of intervals is not reliable.
         window_s=max(window_s / 2, seconds / windows) if windows >= 1 else window_s,
     )
 

@@ -1,17 +1,17 @@
-"""Steers a quota that only multiplies: from the bytes wanted to the input that brings them about.
+"""Steer a quota that can only be multiplied: find the input that brings it to the wanted bytes.
 
-DAMON has no "set the quota to so much". With a `user_input` goal each quota window multiplies the
-quota by 2 - input / target, at most doubling it and never below a byte
-(damon_feed_loop_next_input()), and goes on doing so until another input comes. Such an input is
-committed without touching anything else of the kdamond, on every kernel, so that is the handle.
+DAMON has no command to set a quota to a value. With a `user_input` goal each quota window
+multiplies the quota by 2 - input / target: at most by two, and never below a byte
+(damon_feed_loop_next_input()). This goes on until another input comes. On every kernel an input can
+be committed without a change to the rest of the kdamond, so tierd uses inputs.
 
 Rules of this file:
-1. Growth is given for a counted number of windows and then taken back, so that a tierd that dies
-   leaves, at most moments, a quota that shrinks; `aftermath` sees to the others.
-2. A quota at rest is below a page: no kernel moves anything by that, and a quarter of a page is
-   half as many doublings from a rate as a byte is.
-3. A quota that may be far beyond its limit, which nobody can see, begins at a byte again: to be
-   shrunk it would stay at its limit meanwhile.
+1. A quota grows for a counted number of windows, and then shrinks slowly. If tierd dies, most
+   quotas shrink. `restore.park_quotas` handles the others.
+2. A parked quota is below a page, so no kernel moves anything. A quarter of a page needs half as
+   many doublings to a working rate as a byte does.
+3. A quota may be far beyond its limit, and the kernel then shows the limit. Such a quota begins
+   again at a byte, because shrinking it would leave it at its limit for too long.
 """
 
 from dataclasses import dataclass
@@ -20,41 +20,41 @@ from math import ceil, log, log2
 from tierd.plans.damon import PAGE_BYTES
 
 TARGET = 10_000
-"""The goal's target_value; an input of the same keeps the quota as it is."""
+"""The goal's target_value. An input of the same value keeps the quota."""
 
-# One doubling too many, as a late writer makes it, is still below a page.
+# If a late write causes one doubling too many, the quota is still below a page.
 PARKED_BYTES = PAGE_BYTES // 4
 
-# What a quota in use loses per window, unless somebody renews it: of windows of 100 ms half of it
-# in 7 s, and the last page of a quota of 20 MB in 85 s.
+# What a quota in use loses per window (1 %) if no new input comes. With windows of 100 ms it is
+# half in 7 s, and a quota of 20 MB is below a page in 85 s.
 DECAY = 100
 
-# A quota is corrected when it is off by this much: twice what it loses between two ticks of half a
-# second.
+# A quota is corrected if it is wrong by this share. This is twice what it loses between two ticks
+# of half a second.
 TOLERANCE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Write `value`, and after so many windows `then`; 0 windows: `value` is to stay."""
+    """Write `value`, and after `windows` windows write `then`. With 0 windows `value` stays."""
 
     value: int
     then: int
     windows: int = 0
 
 
-# A quota shrinks by at most this factor per window, though it could at once: an input that stays
-# for a window too long would else take all that it takes ten windows to grow again.
+# A quota shrinks by at most this factor per window. If a stronger input stayed for a window too
+# long, the quota would need ten windows to grow again.
 SHRINK_MAX = 4
 
-# Growth takes at least so many windows: how many there are until it is taken back is one too few or
-# too many now and then, and of a single one that is nothing or the square of what was wanted.
+# Growth takes at least this many windows. An input may stay for one window too few or too many.
+# With a single window the quota would then not grow at all, or grow by the square of the factor.
 GROW_WINDOWS_MIN = 2
 
 KEEP = Input(TARGET, TARGET)
 FADE = Input(TARGET + DECAY, TARGET + DECAY)
 RESET = Input(2 * TARGET, TARGET + DECAY, 1)
-"""Back to a byte with the next window, from wherever it is."""
+"""Takes any quota back to a byte in the next window."""
 
 # The kernel keeps a quota in basis points of a byte, in 64 bits.
 BELIEVED_MAX_BYTES = (1 << 64) // 10_000
@@ -62,7 +62,7 @@ DOUBLINGS_MAX = 64
 
 
 def grown(quota_bytes: int, value: int, windows: float) -> int:
-    """A quota after so many windows of an input, whatever its limit lets be seen of it."""
+    """Return a quota after some windows of an input, without the limit that the kernel shows."""
     factor = max(0.0, 2 - value / TARGET)
     if factor > 1:
         windows = min(windows, DOUBLINGS_MAX)
@@ -71,7 +71,7 @@ def grown(quota_bytes: int, value: int, windows: float) -> int:
 
 
 def throttle(quota_bytes: int, wanted_bytes: int, limit_bytes: int) -> Input:
-    """What takes a quota from where it is to what is wanted; less than a page is none."""
+    """Return the input that brings a quota to the wanted bytes. Less than a page parks it."""
     quota_bytes = max(1, quota_bytes)
     if quota_bytes > SHRINK_MAX * limit_bytes:
         return RESET

@@ -1,1 +1,1 @@
-"""How things are said and drawn: text for people and documents for programs, of values."""
+"""Makes text for people and JSON documents for programs, from values that are arguments."""

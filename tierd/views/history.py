@@ -1,4 +1,4 @@
-"""How it went: readings of hours as totals, charts in a terminal, and a picture to paste."""
+"""The output of `tierd history`: the readings of some hours as charts, or as JSON."""
 
 import json
 import textwrap
@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import TypedDict
 
 from tierd.record import chronicle
-from tierd.record.chronicle import NodeReading, Reading, ReadingDocument
-from tierd.record.sensed import cold_used_bytes, hot_used_bytes
+from tierd.record.chronicle import HistoryNode, HistoryReading, HistoryReadingDocument
+from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 from tierd.views import plots
 from tierd.views.plots import Ink
@@ -20,15 +20,15 @@ SCHEMA = "tierd.history/1"
 CHART_ROWS = 4
 LABEL_COLUMNS = 12
 
-# A gap between two readings that is longer than this was a time without tierd: what moved before
-# and after it says nothing about a rate.
+# If two readings are further apart than this, tierd did not run in between: no rate is computed
+# from them.
 GAP_S_MAX = 90.0
 
-# Charts of a whole day use a reading a minute: more than there are columns to draw, and so few that
-# nobody has to wait for a machine of eight nodes.
+# Charts of a whole day use one reading per minute. That is more than there are columns, and few
+# enough to be drawn at once, even for a machine with eight nodes.
 READINGS_MAX = 1_440
 
-# So long a reading stands for what comes after it.
+# Seconds after a reading for which a chart without a newer reading shows its value.
 HOLDS_S = 4.5 * chronicle.READING_EVERY_S
 
 Points = tuple[tuple[float, float], ...]
@@ -37,7 +37,7 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One graph: what it shows, in which unit, and a level that it is to be read against."""
+    """One chart: title, note, values, largest value, unit, and a level to draw a line at."""
 
     title: str
     note: str
@@ -47,8 +47,8 @@ class Panel:
     mark: float | None = None
 
 
-def panels(readings: tuple[Reading, ...]) -> tuple[Panel, ...]:
-    """What is worth a graph: rates each way, what is free where room is kept, hot and cold."""
+def panels(readings: tuple[HistoryReading, ...]) -> tuple[Panel, ...]:
+    """Return the charts: the rate of each direction; of each node free, used, hot, cold memory."""
     return (
         *(_rate_panel(readings, way, name) for way, name in _WAYS),
         *(panel for node in _nodes(readings) for panel in _node_panels(readings, node)),
@@ -58,13 +58,13 @@ def panels(readings: tuple[Reading, ...]) -> tuple[Panel, ...]:
 _WAYS = (("promote", "promoted"), ("demote", "demoted"))
 
 
-def _nodes(readings: tuple[Reading, ...]) -> tuple[int, ...]:
+def _nodes(readings: tuple[HistoryReading, ...]) -> tuple[int, ...]:
     return tuple(sorted({node for reading in readings for node in reading.nodes}))
 
 
-def _rate_panel(readings: tuple[Reading, ...], way: str, name: str) -> Panel:
+def _rate_panel(readings: tuple[HistoryReading, ...], way: str, name: str) -> Panel:
     steps = tuple(pairwise(_totals(readings, way)))
-    # A total that went back began anew, with a damaged file: nothing is known of that step.
+    # A total that went down began again at 0, as its file was damaged: that step is left out.
     moved = sum(after - before for (_, before), (_, after) in steps if after > before)
     rates = tuple(
         (end, max(0.0, after - before) / (end - start))
@@ -72,12 +72,15 @@ def _rate_panel(readings: tuple[Reading, ...], way: str, name: str) -> Panel:
         if 0 < end - start <= GAP_S_MAX
     )
     most = max((rate for _, rate in rates), default=0.0)
-    note = f"{_size(moved)} in all, at most {format_rate(most)}"
+    note = f"{_size(moved)} in total, at most {format_rate(most)}"
     return Panel(name, note, rates, most, format_rate)
 
 
-def _totals(readings: tuple[Reading, ...], way: str) -> list[tuple[float, int]]:
-    """What the schemes of one direction had moved at each moment; their ids begin with it."""
+def _totals(readings: tuple[HistoryReading, ...], way: str) -> list[tuple[float, int]]:
+    """Return what the schemes of one direction had moved at each moment.
+
+    The id of a scheme begins with its direction.
+    """
     totals = []
     mine: dict[tuple[str, ...], list[str]] = {}
     for reading in readings:
@@ -88,18 +91,18 @@ def _totals(readings: tuple[Reading, ...], way: str) -> list[tuple[float, int]]:
     return totals
 
 
-def _node_panels(readings: tuple[Reading, ...], node: int) -> Iterator[Panel]:
+def _node_panels(readings: tuple[HistoryReading, ...], node: int) -> Iterator[Panel]:
     seen = [(reading.at, reading.nodes[node]) for reading in readings if node in reading.nodes]
     last = seen[-1][1]
     if last.headroom_bytes is not None:
         yield _headroom_panel(node, seen)
     used = tuple((at, float(one.used_bytes)) for at, one in seen)
-    share = format_percent(last.used_bytes * 10_000 / last.size_bytes)
+    share = format_percent(last.used_bytes * 10_000 / max(1, last.size_bytes))
     note = f"now {format_size(last.used_bytes)} of {format_size(last.size_bytes)} ({share})"
     yield Panel(f"node{node} used", note, used, float(last.size_bytes), _size)
     for name, values in (
-        ("hot, could go up", [(at, _hot(one)) for at, one in seen]),
-        ("cold, could go down", [(at, _cold(one)) for at, one in seen]),
+        ("hot, could be promoted", [(at, _hot(one)) for at, one in seen]),
+        ("cold, could be demoted", [(at, _cold(one)) for at, one in seen]),
     ):
         known = tuple((at, float(value)) for at, value in values if value is not None)
         if any(value for _, value in known):
@@ -108,28 +111,28 @@ def _node_panels(readings: tuple[Reading, ...], node: int) -> Iterator[Panel]:
             yield Panel(f"node{node} {name}", note, known, most, _size)
 
 
-def _hot(node: NodeReading) -> int | None:
+def _hot(node: HistoryNode) -> int | None:
     if node.hot_bytes is None:
         return None
     return hot_used_bytes(node.size_bytes, node.free_bytes, node.hot_bytes)
 
 
-def _cold(node: NodeReading) -> int | None:
+def _cold(node: HistoryNode) -> int | None:
     if node.cold_bytes is None:
         return None
     return cold_used_bytes(node.size_bytes, node.free_bytes, node.cold_bytes)
 
 
-def _headroom_panel(node: int, seen: list[tuple[float, NodeReading]]) -> Panel:
+def _headroom_panel(node: int, seen: list[tuple[float, HistoryNode]]) -> Panel:
     free = tuple((at, float(one.free_bytes)) for at, one in seen)
     target = seen[-1][1].headroom_bytes or 0
-    below = sum(one.free_bytes < (one.headroom_bytes or 0) for _, one in seen)
+    short = sum(is_headroom_short(one.free_bytes, one.headroom_bytes or 0) for _, one in seen)
     values = [value for _, value in free]
     note = (
-        f"now {_size(values[-1])}, least {_size(min(values))}; keeps {format_size(target)}, "
-        f"below that in {format_percent(below * 10_000 / len(seen))} of readings"
+        f"now {_size(values[-1])}, at least {_size(min(values))}; headroom {format_size(target)}, "
+        f"short by more than a tenth in {format_percent(short * 10_000 / len(seen))} of readings"
     )
-    # The line of the target is to be seen, and not only the values above it.
+    # The chart is high enough to show the line of the target too.
     most = max(*values, target * 1.5)
     return Panel(f"node{node} free", note, free, most, _size, float(target))
 
@@ -138,12 +141,14 @@ def _size(value: float) -> str:
     return format_size(round(value))
 
 
-def as_text(readings: tuple[Reading, ...], since: float, now: float, columns: int, ink: Ink) -> str:
-    """`tierd history`: a chart for each panel, over the time that was asked for."""
+def as_text(
+    readings: tuple[HistoryReading, ...], since: float, now: float, columns: int, ink: Ink
+) -> str:
+    """Return the text of `tierd history`: all charts, over the time that was asked for."""
     if not readings:
-        return "no reading is kept of that time; tierd writes one every 10 s while it runs"
-    start = max(since, readings[0].at)
-    # A single reading still needs a span to stand in.
+        return "there are no readings of that time; tierd writes one every 10 s while it runs"
+    start = max(since, min(reading.at for reading in readings))
+    # A single reading needs a span of more than 0 too.
     end = max(now, start + 1.0)
     lines = textwrap.wrap(span(readings, start, end), columns)
     width = columns - LABEL_COLUMNS - 2
@@ -160,15 +165,18 @@ def _aligned(line: str, ink: Ink) -> str:
     return label.rjust(LABEL_COLUMNS) + frame + cells
 
 
-def span(readings: tuple[Reading, ...], start: float, end: float) -> str:
-    """Which time is shown, on what it rests, and what tierd cost then."""
+def span(readings: tuple[HistoryReading, ...], start: float, end: float) -> str:
+    """Return the heading: the period, the number of readings, and the CPU time of kdamonds."""
     length = format_duration_us(round((end - start) * 1_000_000))
     count = "1 reading" if len(readings) == 1 else f"{len(readings)} readings"
-    return f"{length} until {day(end)} {moment(end)}: {count}{_cost(readings)}"
+    return f"{length} up to {day(end)} {moment(end)}: {count}{_cost(readings)}"
 
 
-def _cost(readings: tuple[Reading, ...]) -> str:
-    """What the kdamonds used; their figure begins anew where the counters were lost."""
+def _cost(readings: tuple[HistoryReading, ...]) -> str:
+    """Return the share of a CPU that the kdamonds used.
+
+    A step in which the counter went down is left out: the counters were lost.
+    """
     steps = [(b.at - a.at, b.cpu_seconds - a.cpu_seconds) for a, b in pairwise(readings)]
     known = [(length, used) for length, used in steps if 0 < length <= GAP_S_MAX and used >= 0]
     if not known:
@@ -183,18 +191,21 @@ def _axis(start: float, end: float, width: int) -> str:
 
 
 class Document(TypedDict):
-    """A stretch of time, as `tierd history --json` tells it."""
+    """The readings of a period, as `tierd history --json` prints them."""
 
     schema: str
     since: float
-    """Seconds since the epoch, as are all times."""
+    """In seconds since the epoch, like all times."""
     until: float
-    readings: list[ReadingDocument]
-    """Oldest first, about ten seconds apart where tierd ran."""
+    readings: list[HistoryReadingDocument]
+    """Oldest first, about 10 s apart while tierd ran."""
 
 
-def as_json(readings: tuple[Reading, ...], since: float, now: float) -> str:
-    """`tierd history --json`: a reading on each line, as a day of them indented takes long."""
+def as_json(readings: tuple[HistoryReading, ...], since: float, now: float) -> str:
+    """Return the text of `tierd history --json`.
+
+    Each reading is on one line: to indent the readings of a whole day would take long.
+    """
     head = json.dumps({"schema": SCHEMA, "since": since, "until": now}, indent=2)
     lines = ",".join(f"\n    {json.dumps(one)}" for one in chronicle.documents(readings))
     return f'{head.removesuffix("}").rstrip()},\n  "readings": [{lines}\n  ]\n}}'

@@ -1,9 +1,9 @@
-"""The panels of a history as an SVG picture, to paste into a report."""
+"""`tierd history --svg`: the charts of a history as an SVG picture, for a report."""
 
 from collections.abc import Iterator
 from html import escape
 
-from tierd.record.chronicle import Reading
+from tierd.record.chronicle import HistoryReading
 from tierd.views.history import HOLDS_S, Panel, panels, span
 from tierd.views.plots import columns_of
 from tierd.views.render import moment
@@ -15,11 +15,12 @@ GRAPH_HEIGHT = 64
 FOOT_HEIGHT = 36
 LEFT = 100
 RIGHT = 20
-# A column every two points is as much as can be seen.
+# The width of a column in the picture's units; narrower ones cannot be told apart.
 STEP = 2
 COLUMNS = (WIDTH - LEFT - RIGHT) // STEP
 
-# Lines across stand at round times, whichever of these steps gives a few of them.
+# The most vertical lines, and the seconds that may lie between two of them: the smallest of these
+# steps is used that gives no more lines.
 TICKS_MAX = 8
 STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 21_600)
 
@@ -30,10 +31,10 @@ _STYLE = (
 )
 
 
-def svg(readings: tuple[Reading, ...], since: float, now: float) -> str:
-    """The picture: one graph below the other, over the same time."""
+def svg(readings: tuple[HistoryReading, ...], since: float, now: float) -> str:
+    """Return the picture: the charts one below the other, over the same time."""
     drawn = panels(readings) if readings else ()
-    start = max(since, readings[0].at) if readings else since
+    start = max(since, min((reading.at for reading in readings), default=since))
     end = max(now, start + 1.0)
     height = HEAD_HEIGHT + max(1, len(drawn)) * PANEL_HEIGHT + FOOT_HEIGHT
     parts = [
@@ -45,14 +46,14 @@ def svg(readings: tuple[Reading, ...], since: float, now: float) -> str:
         parts.append(f'<text class="h" x="20" y="26">{escape(span(readings, start, end))}</text>')
         parts += _ticks(start, end, height - FOOT_HEIGHT)
     else:
-        parts.append('<text x="20" y="40">no reading is kept of that time</text>')
+        parts.append('<text x="20" y="40">there are no readings of that time</text>')
     for index, panel in enumerate(drawn):
         parts += _panel(panel, HEAD_HEIGHT + index * PANEL_HEIGHT, start, end)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def _ticks(start: float, end: float, base: int) -> Iterator[str]:
-    """A line across all graphs at each round time, and what time it is."""
+    """Return a vertical line through all charts at each round time, with the time below."""
     step = next((s for s in STEPS_S if (end - start) / s <= TICKS_MAX), STEPS_S[-1])
     at = (start // step + 1) * step
     while at < end:
@@ -80,15 +81,13 @@ def _panel(panel: Panel, top: int, start: float, end: float) -> Iterator[str]:
     if panel.mark is not None:
         level = base - min(1.0, panel.mark / most) * GRAPH_HEIGHT
         yield f'<path class="m" d="M{LEFT} {level:.1f}H{right}"/>'
-        # Between the two other labels there is room, wherever the line is.
+        # The label stays between the two other labels, wherever the line is.
         beside = max(base - GRAPH_HEIGHT + 24, min(base - 14, level + 4))
-        yield (
-            f'<text class="k" x="{LEFT - 6}" y="{beside:.1f}" text-anchor="end">to be kept</text>'
-        )
+        yield (f'<text class="k" x="{LEFT - 6}" y="{beside:.1f}" text-anchor="end">target</text>')
 
 
 def _bars(panel: Panel, base: int, most: float, start: float, end: float) -> Iterator[str]:
-    """What is known, and in grey where nothing is."""
+    """Return the bars of the values, and grey bars where there is no value."""
     values = columns_of(panel.points, start, end, COLUMNS, HOLDS_S)
     known = [value and min(1.0, value / most) * GRAPH_HEIGHT for value in values]
     unknown = [float(GRAPH_HEIGHT) if value is None else None for value in values]

@@ -1,60 +1,73 @@
-"""What `tierd plan` shows: the intent in words, as a document, and for damo."""
+"""The output of `tierd plan`: the plan in words, and as a JSON document."""
 
 import textwrap
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tierd.configuration.config import Mode
+from tierd.configuration.config import CgroupMode, Mode
 from tierd.plans.damon import Writes
 from tierd.plans.plan import Item, KdamondItem, Knob, Plan, TunerChoice
+from tierd.plans.scope import describe_match
 from tierd.units import format_rate
 
 SCHEMA = "tierd.plan/1"
 
 
-def as_text(plan: Plan, columns: int) -> str:
-    """In words: what is watched, what moves where, what it costs, what is touched and what not."""
+def as_text(plan: Plan, columns: int, hinted: Callable[[str], str] = str) -> str:
+    """Return the plan in words: what is watched and moved, the cost, and what is changed.
+
+    `hinted` adds options such as --run-dir to the commands in a text. This comes before the text
+    is broken into lines, as it makes the text longer.
+    """
     observes = plan.mode is Mode.observe
     lines = ["tierd would watch"]
     lines += _listed([(watch.id, watch.reason) for watch in plan.watches], columns)
-    lines += ["", "and count what it would move" if observes else "and move"]
+    lines += ["", "and count, without moving anything" if observes else "and move"]
     lines += _listed([(item.id, item.reason) for item in plan.items], columns)
-    lines += ["", *_wrapped(f"steered by: {plan.tuner.loop}: {plan.tuner.reason}", columns)]
-    lines += _wrapped(f"at most: {_cost(plan)}", columns)
+    lines += ["", *_wrapped(f"tuner: {plan.tuner.loop}: {plan.tuner.reason}", columns)]
+    lines += _wrapped(f"cost: {_cost(plan)}", columns)
+    if plan.cgroups:
+        lines += ["", "limited to these cgroups"]
+        lines += [
+            line for one in plan.cgroups for line in _wrapped(f"  {describe_match(one)}", columns)
+        ]
     if plan.knobs:
-        lines += ["", "While it runs it sets, and puts back after"]
+        lines += ["", "Settings that it changes while it runs, and restores afterwards"]
         knobs = [(knob.id, f"/{knob.path} = {knob.value}: {knob.reason}") for knob in plan.knobs]
         lines += _listed(knobs, columns)
     if plan.degraded:
         lines += ["", "degraded because"]
         lines += [line for reason in plan.degraded for line in _wrapped(f"  {reason}", columns)]
-    lines += ["", *_wrapped(_undone(plan), columns), *_wrapped(LEFT_ALONE, columns), ""]
-    return "\n".join([*lines, f"{len(plan.writes)} writes: `tierd plan --writes`"])
+    last = f"{len(plan.writes)} writes: `tierd plan --writes`"
+    for text in ("", _undone(plan), LEFT_ALONE, "", last):
+        lines += _wrapped(hinted(text), columns) or [""]
+    return "\n".join(lines)
 
 
 LEFT_ALONE = (
-    "Left alone: kdamonds that are not tierd's, NUMA balancing, swap, cgroups, and every setting "
-    "that is not named here. `tierd doctor` tells how these stand."
+    "Not changed: kdamonds that are not tierd's, NUMA balancing, swap, cgroups, and every setting "
+    "that is not named here. `tierd doctor` shows their state."
 )
 
 
 def _cost(plan: Plan) -> str:
-    """What the plan may cost, at the worst."""
-    threads = f"{len(plan.kdamonds)} kernel threads watch"
+    """Return the most that the plan may cost."""
+    threads = f"{len(plan.kdamonds)} kernel threads watch memory"
     if plan.mode is Mode.observe:
         return f"{threads}; nothing moves"
     total = sum(item.rate_max_bytes_per_s for item in plan.items)
     return (
-        f"{format_rate(total)} over all ways, each byte read once and written once; {threads} and "
-        "move, so that programs need not"
+        f"at most {format_rate(total)} in all directions together, each byte read once and written "
+        f"once; {threads} and move pages"
     )
 
 
 def _undone(plan: Plan) -> str:
-    back = "".join(f", /{knob.path} is as it was" for knob in plan.knobs)
+    back = "".join(f", and /{knob.path} gets its old value" for knob in plan.knobs)
     return (
-        f"Undone when tierd stops, or by `tierd restore`: its {len(plan.kdamonds)} kdamonds are "
-        f"removed{back}. Pages stay where they are by then."
+        f"When tierd stops, or with `tierd restore`: its {len(plan.kdamonds)} kdamonds are "
+        f"removed{back}. Pages stay where they are."
     )
 
 
@@ -79,9 +92,27 @@ def _wrapped(text: str, columns: int) -> list[str]:
     )
 
 
+# Users may make any number of cgroups, and a path may be 4 KiB long: the list needs a bound.
+LISTED_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDocument:
+    """A cgroup class, and the cgroups that belong to it now."""
+
+    name: str
+    mode: CgroupMode
+    paths: tuple[str, ...]
+    """The paths in the configuration."""
+    count: int
+    """The number of cgroups at and below these paths."""
+    cgroups: tuple[str, ...]
+    """The first 100 of these cgroups."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What tierd would do, as `tierd plan --json` tells it."""
+    """What tierd would do, as `tierd plan --json` prints it."""
 
     schema: str
     mode: Mode
@@ -90,15 +121,17 @@ class Document:
     items: tuple[Item, ...]
     knobs: tuple[Knob, ...]
     degraded: tuple[str, ...]
-    """What this kernel cannot do of it, each with the reason."""
+    """What this kernel cannot do, each with the reason."""
+    cgroups: tuple[ClassDocument, ...]
+    """The cgroup classes, with the cgroups that belong to each now."""
     fingerprint: str
-    """Equal for plans that leave the kernel alike."""
+    """Equal for two plans that write the same to the kernel."""
     writes: Writes
     """Every write to the kernel, in order."""
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
-    """`tierd plan --json`."""
+    """Return the document that `tierd plan --json` prints."""
     return asdict(
         Document(
             SCHEMA,
@@ -108,6 +141,12 @@ def as_document(plan: Plan) -> dict[str, Any]:
             plan.items,
             plan.knobs,
             plan.degraded,
+            tuple(
+                ClassDocument(
+                    one.name, one.mode, one.paths, len(one.cgroups), one.cgroups[:LISTED_MAX]
+                )
+                for one in plan.cgroups
+            ),
             plan.fingerprint,
             plan.writes,
         )

@@ -1,15 +1,15 @@
-"""Numbers over time, drawn with characters; any terminal, any width, no colour."""
+"""Charts of numbers over time, drawn with characters, for terminals of any width."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 Values = Sequence[float | None]
-"""A value for each column; None where nothing is known."""
+"""A value for each column; None where there is no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """The characters to draw with: how full a cell is, from empty to full, and lines."""
+    """The characters to draw with: the levels of a cell, from empty to full, and two lines."""
 
     levels: str
     frame: str
@@ -21,7 +21,7 @@ ASCII = Ink(" .:-=+*%#", "|", "-")
 
 
 def ink_for(encoding: str | None) -> Ink:
-    """What a terminal of that encoding can show."""
+    """Return the characters that a terminal of that encoding can show."""
     return UNICODE if (encoding or "").lower().replace("-", "").startswith("utf") else ASCII
 
 
@@ -32,9 +32,9 @@ def columns_of(
     columns: int,
     holds: float = 0.0,
 ) -> tuple[float | None, ...]:
-    """The mean of the points (moment, value) that fall into each of so many columns.
+    """Return, for each column, the mean of the points (moment, value) that fall into it.
 
-    A value `holds` so long for the columns after it that have none of their own.
+    A column without a point takes the value before it, if that is at most `holds` seconds old.
     """
     values: list[list[float]] = [[] for _ in range(columns)]
     width = (end - start) / columns
@@ -53,7 +53,7 @@ def _held(values: Sequence[float | None], columns: int) -> Iterator[float | None
 
 
 def sparkline(values: Values, most: float, ink: Ink) -> str:
-    """One row: how high each value is, from 0 to `most`."""
+    """Return one row of cells: the height of each value, from 0 to `most`."""
     return "".join(_cell(value, 0.0, most, ink) for value in values)
 
 
@@ -65,7 +65,7 @@ def chart(
     ink: Ink,
     mark: float | None = None,
 ) -> list[str]:
-    """Several rows from `most` down to 0, with labels; `mark` is a level to draw a line at."""
+    """Return a chart: rows from `most` down to 0, with labels; a line is drawn at `mark`."""
     top, bottom = label(most), label(0)
     width = max(len(top), len(bottom))
     marked = None if mark is None or most <= 0 else min(rows - 1, int(mark / most * rows))
@@ -81,11 +81,11 @@ def chart(
 
 
 def _cell(value: float | None, low: float, high: float, ink: Ink) -> str:
-    """How much of the span from `low` to `high` a value fills."""
+    """Return the character for how much of the span from `low` to `high` a value fills."""
     if value is None or high <= low:
         return ink.levels[0]
     steps = len(ink.levels) - 1
     filled = (value - low) / (high - low) * steps
-    # What is there at all is shown, however little it is.
+    # Any value above 0 is shown, however small it is.
     level = round(filled) if filled >= 1 or low > 0 or value <= 0 else 1
     return ink.levels[max(0, min(steps, level))]

@@ -1,4 +1,4 @@
-"""Text for people, made from the documents that programs get: same facts, drawn."""
+"""The output of `tierd tiers`, and the tables, times and event lines that other views use."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from tierd.units import format_ids, format_size
 
 if TYPE_CHECKING:
-    # `status` draws with this module, and should not take the time to load that one.
+    # `status` uses this module; loading the topology as well would make it slower.
     from tierd.topology import EmptyNode, Node, Performance, Topology
 
 
@@ -15,7 +15,7 @@ TIERS_SCHEMA = "tierd.tiers/1"
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Rows as aligned columns, the first row being the heads."""
+    """Return the rows as lines with aligned columns; the first row holds the headings."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         (
@@ -26,25 +26,34 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 
 def tiers_text(topology: "Topology") -> str:
-    """`tierd tiers`: every node, how it got its tier, and where its pages go."""
+    """Return the text of `tierd tiers`: each node, its tier, and where its pages may move."""
     lines = []
     for tier in topology.tiers:
         speed = " (fastest)" if tier.rank == 0 else ""
-        lines.append(f"tier {tier.rank}{speed}: {tier.name}")
+        nodes = [topology.node(node) for node in tier.nodes]
+        lines.append(f"tier {tier.rank}{speed}: {tier.name}{_shared_origin(nodes)}")
         rows: list[tuple[str, ...]] = [
             ("NODE", "SIZE", "CPUS", "HMAT", "DEMOTES TO", "PROMOTES TO", "TIER FROM")
         ]
-        rows += [_node_row(topology, topology.node(node)) for node in tier.nodes]
+        rows += [_node_row(topology, node) for node in nodes]
+        if _shared_origin(nodes):
+            rows = [row[:-1] for row in rows]
         lines += [*table(rows), ""]
     outside = [node for node in topology.nodes if topology.tier_of(node.id) is None]
     lines += [
-        f"not managed: node {node.id} ({format_size(node.size_bytes)}), {node.tier_origin}"
+        f"not managed: node {node.id} ({format_size(node.size_bytes)}): {node.tier_origin}"
         for node in outside
     ]
     lines += [_empty_line(node) for node in topology.empty_nodes]
     if len(topology.tiers) == 1:
-        lines.append("one tier only: there is nowhere to move pages to")
+        lines.append("there is one tier only: pages cannot be moved to another")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _shared_origin(nodes: "Sequence[Node]") -> str:
+    """Return the origin that all nodes of a tier share; it saves a column in the table."""
+    origins = {node.tier_origin for node in nodes}
+    return f", from {origins.pop()}" if len(origins) == 1 else ""
 
 
 def _node_row(topology: "Topology", node: "Node") -> tuple[str, ...]:
@@ -79,7 +88,7 @@ def _empty_line(node: "EmptyNode") -> str:
 
 
 class RangeDocument(TypedDict):
-    """A stretch of physical addresses; `end` is the first that is not in it."""
+    """A range of physical addresses; `end` is the first address after it."""
 
     start: int
     end: int
@@ -93,9 +102,9 @@ class NodeDocument(TypedDict):
     cpus: list[int]
     ranges: list[RangeDocument]
     distances: dict[str, int]
-    """By the id of the other node, as the firmware tells it; its own is 10."""
+    """By the id of the other node, from the firmware; the distance to the node itself is 10."""
     read_latency_ns: int | None
-    """As the firmware's HMAT says; null where it says nothing."""
+    """From the firmware's HMAT; null if the HMAT has no value."""
     write_latency_ns: int | None
     read_bandwidth_mbps: int | None
     write_bandwidth_mbps: int | None
@@ -106,7 +115,7 @@ class NodeDocument(TypedDict):
 
 
 class TierDocument(TypedDict):
-    """Nodes of like speed."""
+    """Nodes of about the same speed."""
 
     name: str
     rank: int
@@ -123,7 +132,7 @@ class EmptyNodeDocument(TypedDict):
 
 
 class TiersDocument(TypedDict):
-    """The topology, as `tierd tiers --json` tells it."""
+    """The topology, as `tierd tiers --json` prints it."""
 
     schema: str
     page_bytes: int
@@ -134,7 +143,7 @@ class TiersDocument(TypedDict):
 
 
 def tiers_document(topology: "Topology") -> TiersDocument:
-    """`tierd tiers --json`."""
+    """Return the document that `tierd tiers --json` prints."""
     return {
         "schema": TIERS_SCHEMA,
         "page_bytes": topology.page_bytes,
@@ -177,17 +186,16 @@ def _node_document(topology: "Topology", node: "Node") -> NodeDocument:
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """When, what and why."""
-    return f"{moment(event['at'])} {event['event']}" + (
-        f": {event['text']}" if event["text"] else ""
-    )
+    """Return an event as one line: time, kind, text; line ends in the text become spaces."""
+    text = " ".join(str(event["text"]).split())
+    return f"{moment(event['at'])} {event['event']}" + (f": {text}" if text else "")
 
 
 def day(at: float) -> str:
-    """The day of a time: `2026-11-21`."""
+    """Return the day of a time, in UTC: `2026-11-21`."""
     return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 def moment(at: float) -> str:
-    """A time of day, the same for everybody: `18:04:05Z`."""
+    """Return the time of day, in UTC: `18:04:05Z`."""
     return time.strftime("%H:%M:%SZ", time.gmtime(at))

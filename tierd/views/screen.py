@@ -1,4 +1,4 @@
-"""One frame of `tierd top`: lines that fit a terminal, made from the daemon's snapshots."""
+"""One screen of `tierd top`: the daemon's snapshots as lines that fit a terminal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,18 +18,19 @@ from tierd.views.statusview import (
     verdict,
     wrapped,
 )
+from tierd.views.visible import visible
 
-# As many as the widest terminal shows.
+# How many values of a trend are kept: the widest terminal shows this many.
 KEPT = 200
 LABEL_COLUMNS = 24
-# What a line of the trend reaches up to, where there is room to say it.
+# The columns at the right end of a trend for its largest value, in a wide terminal.
 MOST_COLUMNS = 16
-KEYS = "q quit   space hold   + faster   - slower"
+KEYS = "q quit   space freeze   + faster   - slower"
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """What is drawn as a line of its own, oldest first."""
+    """The values that are drawn as lines over time, oldest first."""
 
     up: tuple[float | None, ...] = ()
     down: tuple[float | None, ...] = ()
@@ -39,18 +40,18 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What `top` remembers between frames."""
+    """What `top` remembers from one screen to the next."""
 
     status: Status | None = None
     trend: Trend = field(default_factory=Trend)
     trouble: str = ""
-    """Why there is no newer snapshot."""
+    """Why there is no newer snapshot; empty if there is one."""
     held: bool = False
     every_s: float = 1.0
 
 
 def seen(view: View, status: Status) -> View:
-    """The view with a snapshot added; one that was seen before adds nothing to the trend."""
+    """Return the view with a snapshot added; the same snapshot is not added twice."""
     if "at" not in status:
         return replace(view, trouble="the daemon is starting")
     if view.status is not None and view.status["at"] == status["at"]:
@@ -66,7 +67,7 @@ def seen(view: View, status: Status) -> View:
 
 
 def lost(view: View, why: str) -> View:
-    """The view while the daemon does not answer: the last snapshot stays, and so does the trend."""
+    """Return the view when the daemon does not answer: the last snapshot and the trend stay."""
     return replace(view, trouble=why)
 
 
@@ -75,15 +76,18 @@ def _with(values: Sequence[float | None], value: float | None) -> tuple[float | 
 
 
 def frame(view: View, now: float, columns: int, rows: int, ink: Ink) -> list[str]:
-    """Exactly `rows` lines, none wider than `columns`; the last one shows the keys."""
+    """Return exactly `rows` lines, none wider than `columns`; the last one shows the keys.
+
+    Both are at least 1. The rest is cut off.
+    """
     body = _waiting(view) if view.status is None else _body(view, view.status, now, columns, ink)
     told = view.trouble and view.status is not None
     trouble = wrapped(f"!! waiting: {view.trouble}", columns) if told else []
     lines = [*trouble, *body][: rows - 1]
     lines += [""] * (rows - 1 - len(lines))
-    held = "   HELD" if view.held else ""
+    held = "   FROZEN" if view.held else ""
     foot = f"{KEYS}   every {view.every_s:g} s{held}"
-    return [line[:columns] for line in (*lines, foot)]
+    return [visible(line, kept="")[:columns] for line in (*lines, foot)]
 
 
 def _waiting(view: View) -> list[str]:
@@ -94,16 +98,16 @@ def _body(view: View, status: Status, now: float, columns: int, ink: Ink) -> lis
     lines = [*wrapped(verdict(status, now), columns), ""]
     lines += [*node_lines(status["nodes"], columns), f"  {LEGEND}", ""]
     lines += [
-        *_trend("up", view.trend.up, format_rate, columns, ink),
-        *_trend("down", view.trend.down, format_rate, columns, ink),
+        *_trend("promoted", view.trend.up, format_rate, columns, ink),
+        *_trend("demoted", view.trend.down, format_rate, columns, ink),
         *_trend("hot below", view.trend.hot, _size, columns, ink),
         *_trend("cold above", view.trend.cold, _size, columns, ink),
         "",
-        *scheme_lines(status["schemes"], columns),
+        *scheme_lines(status, columns),
     ]
     if status["events"]:
         lines += ["", "events"]
-        # The newest first: what does not fit is what is old.
+        # The newest comes first, so that old events are cut off.
         lines += [f"  {event_line(event)}" for event in reversed(status["events"])]
     return lines
 
@@ -115,10 +119,12 @@ def _trend(
     columns: int,
     ink: Ink,
 ) -> list[str]:
-    """A label with the value now, and how it went; nothing where it is not known."""
+    """Return a line with the value now and the values before; no line if it is not known."""
     if not values or values[-1] is None:
         return []
     room = columns - LABEL_COLUMNS - (MOST_COLUMNS if columns >= WIDE else 0)
+    if room < 1:
+        return [f"  {name:<10} {shown(values[-1])}"]
     drawn = values[-room:]
     most = max((value for value in drawn if value is not None), default=0.0)
     label = f"  {name:<10} {shown(values[-1])}"

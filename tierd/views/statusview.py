@@ -1,7 +1,7 @@
-"""`tierd status` and the parts that `tierd top` shares with it: the daemon's snapshot, in words.
+"""The text of `tierd status`, and the parts of it that `tierd top` shows too.
 
-What is drawn is the JSON document of the API, as it comes over the socket; a field that an older
-daemon does not send is not drawn.
+The input is the JSON document that the daemon sends over its socket. A field that an older daemon
+does not send is left out.
 """
 
 import re
@@ -9,20 +9,21 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from tierd.record.sensed import cold_used_bytes, hot_used_bytes
+from tierd.errors import ExitCode
+from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 from tierd.views.render import event_line, table
 
 Status = Mapping[str, Any]
 
-# A snapshot comes with every tick, which is a second unless configured otherwise: after this long
-# the daemon is stuck, and its figures are of another time.
+# The daemon's name for a real machine; a simulated machine has a name of its own.
+THIS_MACHINE = "this machine"
+
+# The daemon makes a snapshot in every tick, and a tick is 1 s unless configured otherwise. If the
+# last one is older than this, the daemon is stuck and its figures are out of date.
 STALE_S = 30.0
 
-# Headroom that is short by less than this share comes and goes with every allocation.
-SHORT_SHARE = 0.1
-
-# What helps most in a state; else it depends.
+# The command to try next, by state. In other states it depends on the figures.
 NEXT = {
     "degraded": "tierd doctor | tierd events",
     "paused": "tierd resume",
@@ -33,24 +34,24 @@ BAR_CELLS_MIN, BAR_CELLS_MAX = 10, 60
 USED, COLD, HOT, FREE, GOAL = "#", "-", "+", ".", "|"
 LEGEND = f"{USED} used   {COLD} cold   {HOT} hot   {FREE} free   {GOAL} headroom"
 
-# DAMON moves whole pages, so that less than one is nothing; some are larger, and none smaller.
+# DAMON moves whole pages, and no page is smaller than this. A smaller quota moves nothing.
 PAGE_BYTES = 4096
 
-# Narrower than this, tables and bars leave out what can be looked up elsewhere.
+# In a narrower terminal the bars leave out the names of the tiers.
 WIDE = 76
 
 
 def text(status: Status, now: float, columns: int) -> str:
-    """`tierd status`: the verdict first, then what it rests on, then what to try next."""
+    """Return the text of `tierd status`: the state, the figures behind it, and what to try next."""
     if "at" not in status:
-        return "STARTING: the first reading is not there yet\n\nnext: tierd status"
+        return "STARTING: tierd has not read the machine yet\n\nnext: tierd status"
     lines = [*wrapped(verdict(status, now), columns), *wrapped(_who(status), columns, "  "), ""]
     lines += [*node_lines(status["nodes"], columns), f"  {LEGEND}"]
     if status["schemes"]:
-        lines += ["", *scheme_lines(status["schemes"], columns)]
+        lines += ["", *scheme_lines(status, columns)]
     for title, entries in (
         ("degraded because", status["degraded"]),
-        ("neighbours", status["conflicts"]),
+        ("others that move or watch memory", status["conflicts"]),
         ("last events", [event_line(event) for event in status["events"][-5:]]),
     ):
         if entries:
@@ -60,25 +61,39 @@ def text(status: Status, now: float, columns: int) -> str:
 
 
 def wrapped(line: str, columns: int, indent: str = "") -> list[str]:
-    """A line that is too long goes on below, a little further in."""
+    """Return the line, broken to the width; the second and further lines are indented more."""
     return textwrap.wrap(line, columns, initial_indent=indent, subsequent_indent=indent + "  ") or [
         indent.rstrip()
     ]
 
 
+def is_stuck(status: Status, now: float) -> bool:
+    """True if the last snapshot is too old: the daemon answers, but its loop does not run."""
+    return "at" in status and now - status["at"] > STALE_S
+
+
+def exit_code(status: Status, now: float) -> ExitCode:
+    """Return the exit code of `tierd status`. The state of a stuck daemon is unknown."""
+    if is_stuck(status, now):
+        return ExitCode.unknown
+    return ExitCode.degraded if status["state"] == "degraded" else ExitCode.ok
+
+
 def verdict(status: Status, now: float) -> str:
-    """The one line that says how it goes."""
+    """Return the first line of `tierd status`: the state, the rates, the cost and the age."""
     age = max(0.0, now - status["at"])
     state = str(status["state"])
     said = _how(status, state)
     parts = [f"{state.upper()}: {said}"]
     if state in ("active", "degraded"):
         up, down = rate(status, "promote"), rate(status, "demote")
-        parts.append(f"{format_rate(up)} up, {format_rate(down)} down")
-    parts.append(f"kdamonds {format_percent(cpu_share(status) * 10_000)} of a CPU")
-    parts.append(f"sample {age:.0f} s old")
-    if age > STALE_S:
-        parts.insert(0, f"STUCK: no look at the machine for {age:.0f} s, see `journalctl -u tierd`")
+        parts.append(f"promotes {format_rate(up)}, demotes {format_rate(down)}")
+    # In a container the processor time of kernel threads cannot be read.
+    if all(one.get("cpu_known", True) for one in status["kdamonds"]):
+        parts.append(f"kdamonds use {format_percent(cpu_share(status) * 10_000)} of a CPU")
+    parts.append(f"last reading {age:.0f} s ago")
+    if is_stuck(status, now):
+        parts.insert(0, f"STUCK: no new reading for {age:.0f} s, see `journalctl -u tierd`")
     return "; ".join(parts)
 
 
@@ -95,7 +110,8 @@ def _how_observing(status: Status) -> str:
     if hot is None and cold is None:
         return "nothing moves"
     return (
-        f"nothing moves; {format_size(hot or 0)} hot below and {format_size(cold or 0)} cold above"
+        f"nothing moves; {format_size(hot or 0)} is hot on slower nodes, "
+        f"{format_size(cold or 0)} is cold on faster nodes"
     )
 
 
@@ -104,7 +120,7 @@ def _room(status: Status) -> str:
         f"{format_size(target - node['free_bytes'])} on node{node['numa_node']}"
         for node in status["nodes"]
         if (target := node["headroom_target_bytes"])
-        and node["free_bytes"] < target * (1 - SHORT_SHARE)
+        and is_headroom_short(node["free_bytes"], target)
     ]
     if short:
         return f"headroom is short by {', '.join(short)}"
@@ -115,13 +131,20 @@ def _waiting(status: Status) -> str:
     hot = hot_below(status)
     if hot is None:
         return _room_above(status)
-    largest = max((node["size_bytes"] for node in status["nodes"]), default=0)
-    # A thousandth of a node is noise of sampling.
-    return f"{format_size(hot)} hot below" if hot * 1000 > largest else "nothing hot waits below"
+    return (
+        f"{format_size(hot)} is hot on slower nodes"
+        if _is_worth_telling(status, hot)
+        else "no hot memory on slower nodes"
+    )
+
+
+def _is_worth_telling(status: Status, hot: int) -> bool:
+    """True if the bytes are more than 1/1000 of the largest node: less may be sampling noise."""
+    return hot * 1000 > max((node["size_bytes"] for node in status["nodes"]), default=0)
 
 
 def _room_above(status: Status) -> str:
-    """Where promotion has not reached its goal, which is no fault if nothing more is hot."""
+    """Return the nodes that are not filled to their goal. If nothing more is hot, this is fine."""
     unmet = [
         f"node{goal['goal'].rpartition(':')[2]}"
         for goal in status["goals"]
@@ -131,13 +154,13 @@ def _room_above(status: Status) -> str:
 
 
 def hot_below(status: Status) -> int | None:
-    """Hot memory that could go up, on all nodes; None where nobody senses it."""
+    """Return the hot memory on all nodes with a faster neighbour; None if it is not measured."""
     known = [hot for node in status["nodes"] if (hot := _hot(node)) is not None]
     return sum(known) if known else None
 
 
 def cold_above(status: Status) -> int | None:
-    """Cold data that could go down, on all nodes; None where nobody senses it."""
+    """Return the cold data on all nodes with a slower neighbour; None if it is not measured."""
     known = [cold for node in status["nodes"] if (cold := _cold(node)) is not None]
     return sum(known) if known else None
 
@@ -155,14 +178,14 @@ def _cold(node: Mapping[str, Any]) -> int | None:
 
 
 def rate(status: Status, action: str) -> float:
-    """Bytes per second that go one way now."""
+    """Return how many bytes per second all schemes with this action move now."""
     return float(
         sum(one["applied_bytes_per_s"] for one in status["schemes"] if one["action"] == action)
     )
 
 
 def cpu_share(status: Status) -> float:
-    """What the kdamonds have used of a CPU since the daemon started."""
+    """Return the share of a CPU that the kdamonds have used since the daemon started."""
     seconds = status["at"] - status["started_at"]
     used = sum(
         one["cpu_seconds_total"] - one.get("cpu_seconds_before", 0.0) for one in status["kdamonds"]
@@ -172,18 +195,21 @@ def cpu_share(status: Status) -> float:
 
 def _who(status: Status) -> str:
     ran = format_duration_us(max(1, round((status["at"] - status["started_at"]) * 1e6)))
+    machine = str(status["machine"])
+    if machine != THIS_MACHINE:
+        machine = f"the SIMULATED machine {machine}"
     up = sum(one["up"] for one in status["kdamonds"])
     stale = status["refreshed_seconds_ago"]
-    old = "" if stale is None or stale < 1 else f", counters {stale:.0f} s older than the sample"
+    old = "" if stale is None or stale < 1 else f", scheme counters {stale:.0f} s older"
     return (
-        f"tierd {status['version']} on {status['machine']} for {ran}, mode {status['mode']}, "
-        f"{up} of {len(status['kdamonds'])} kdamonds up{old}; "
+        f"tierd {status['version']} on {machine} for {ran}, mode {status['mode']}, "
+        f"{up} of {len(status['kdamonds'])} kdamonds run{old}; "
         f"tuner {status['tuner']}: {status['tuner_reason']}"
     )
 
 
 def node_lines(nodes: list[Mapping[str, Any]], columns: int) -> list[str]:
-    """A bar for each node, fastest tier first."""
+    """Return a line with a bar for each node, the fastest tier first."""
     ordered = sorted(nodes, key=lambda node: (_rank(node["tier"]), node["numa_node"]))
     heads = [
         f"  node{node['numa_node']}" + (f" {node['tier']}" if columns >= WIDE else "")
@@ -200,7 +226,7 @@ def node_lines(nodes: list[Mapping[str, Any]], columns: int) -> list[str]:
 
 
 def _rank(tier: str) -> int:
-    """The kernel's tiers and those of an override are numbered, fastest first."""
+    """Return the number at the end of a tier's name: the kernel numbers tiers, fastest first."""
     number = re.search(r"\d+$", tier)
     return int(number[0]) if number else 0
 
@@ -212,11 +238,11 @@ def _tail(node: Mapping[str, Any]) -> str:
 
 
 def bar(node: Mapping[str, Any], cells: int) -> str:
-    """What fills a node: used, of which cold or hot, and free, with the headroom marked."""
+    """Draw how full a node is: used memory, the cold or hot part of it, free memory, headroom."""
     size, free = node["size_bytes"], node["free_bytes"]
     used = round((size - free) / size * cells)
     marked, sign = _hot(node) or _cold(node) or 0, HOT if _hot(node) else COLD
-    # A little of it is shown as one cell: that it is there matters more than how much.
+    # Even a small part gets one cell, so that it can be seen.
     part = max(1 if marked * 200 > size else 0, round(marked / size * cells))
     part = min(part, used)
     drawn = list(USED * (used - part) + sign * part + FREE * (cells - used))
@@ -226,21 +252,24 @@ def bar(node: Mapping[str, Any], cells: int) -> str:
     return "".join(drawn)
 
 
-def scheme_lines(schemes: list[Mapping[str, Any]], columns: int) -> list[str]:
-    """What each scheme does, as a table, and why, below it."""
+def scheme_lines(status: Status, columns: int) -> list[str]:
+    """Return a table of the schemes, and below it the reason for what each one does."""
+    schemes = status["schemes"]
     rows = [_HEADS, *(_row(scheme) for scheme in schemes)]
-    if columns < WIDE:
-        rows = [(*row[:3], row[4]) for row in rows]
     reasons = [
         line
         for scheme in schemes
-        if scheme.get("reason")
+        # During a pause all schemes have the same reason, which is in the first line.
+        if scheme.get("reason") and status["state"] != "paused"
         for line in wrapped(f"{scheme['scheme']}: {scheme['reason']}", columns, "  ")
     ]
     return [*table(rows), *reasons]
 
 
-_HEADS: tuple[str, ...] = ("SCHEME", "NOW", "MOVED", "TRIED", "QUOTA/WINDOW", "HIT")
+# Two figures are not in this table but in `why`, the metrics and --json: how much a scheme picked,
+# and how often its quota ended a window. A scheme picks free memory too, and the quota of a parked
+# scheme ends every window, so both figures look like faults when all is well.
+_HEADS: tuple[str, ...] = ("SCHEME", "NOW", "MOVED", "QUOTA/WINDOW")
 
 
 def _row(scheme: Mapping[str, Any]) -> tuple[str, ...]:
@@ -254,19 +283,17 @@ def _row(scheme: Mapping[str, Any]) -> tuple[str, ...]:
         scheme["scheme"],
         format_rate(scheme["applied_bytes_per_s"]),
         format_size(scheme["applied_bytes_total"]),
-        format_size(scheme["tried_bytes_total"]),
         quota,
-        str(scheme["quota_exceeded_total"]),
     )
 
 
 def next_step(status: Status) -> str:
-    """The command that helps most now."""
+    """Return the command to try next."""
     known = NEXT.get(status["state"])
     if known is not None:
         return known
-    hot = hot_below(status)
-    waiting = [n["numa_node"] for n in status["nodes"] if (_hot(n) or 0) * 2 > (hot or 1)]
-    if hot and waiting and not rate(status, "promote"):
+    hot = hot_below(status) or 0
+    waiting = [n["numa_node"] for n in status["nodes"] if (_hot(n) or 0) * 2 > hot]
+    if waiting and _is_worth_telling(status, hot) and not rate(status, "promote"):
         return f"tierd why {waiting[0]} | tierd top"
     return "tierd top | tierd history"

@@ -1,6 +1,6 @@
-"""What is known of the terminal that is written to: how wide it is, and whether it shows colour.
+"""The width of the terminal, and whether and where colour is used.
 
-Colour only repeats what a word says, so nothing is lost without it.
+Colour only repeats what a word says: without colour no information is lost.
 """
 
 import os
@@ -8,15 +8,16 @@ import re
 import sys
 from enum import StrEnum
 
-# Text is drawn for at least and at most so many columns.
+# Text is made for at least and at most this many columns.
 COLUMNS_MIN = 60
 COLUMNS_MAX = 200
-# Where there is no terminal, as in a pipe.
+# The size if there is no terminal, for example in a pipe.
 COLUMNS = 80
+ROWS = 24
 
 
 class Colour(StrEnum):
-    """The codes of SGR, which every terminal with colour has."""
+    """The colour codes (SGR) that every terminal with colour has."""
 
     good = "32"
     warn = "33"
@@ -25,12 +26,13 @@ class Colour(StrEnum):
 
 
 def columns() -> int:
-    """How wide the terminal is, within what can be read."""
+    """Return the width of the terminal, within the limits above."""
     return min(COLUMNS_MAX, max(COLUMNS_MIN, _columns()))
 
 
 def _columns() -> int:
-    # As shutil.get_terminal_size() does, whose module takes a tenth of what `status` takes to load.
+    # The same as shutil.get_terminal_size(). Importing shutil would take a tenth of the time of
+    # `status`.
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):
         return int(said)
@@ -41,12 +43,13 @@ def _columns() -> int:
 
 
 def has_colour(refused: bool) -> bool:
-    """Whether colour is wanted, and seen by somebody: see no-color.org."""
+    """True if the output is a terminal with colour and the user has not refused it (NO_COLOR)."""
     dumb = os.environ.get("TERM", "dumb") == "dumb"
     return not (refused or os.environ.get("NO_COLOR") or dumb) and sys.stdout.isatty()
 
 
-# Words that are a verdict where a line begins with one: of `status` and `top`, and of `doctor`.
+# These words are coloured at the start of a line: the states of `status` and `top`, the results of
+# `doctor`.
 VERDICTS = {
     "ACTIVE": Colour.good,
     "OBSERVING": Colour.good,
@@ -64,7 +67,7 @@ VERDICTS = {
 
 
 def painted(text: str) -> str:
-    """The text with its verdicts in colour."""
+    """Return the text with states and results in colour."""
     words = "|".join(VERDICTS)
     return re.sub(rf"^({words})(?= |:)", _paint, text, flags=re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""`tierd why NODE`: from what was read to what was decided, over the last ticks, in plain words."""
+"""The text of `tierd why NODE`: the last readings of a node, the decisions, and the reasons."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,56 +6,58 @@ from itertools import groupby
 from typing import Any
 
 from tierd.errors import ExitCode, TierdError
-from tierd.record.sensed import cold_used_bytes, hot_used_bytes
+from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 from tierd.views.render import moment
 from tierd.views.statusview import PAGE_BYTES, wrapped
 
 Look = Mapping[str, Any]
 
-# So many turns of a decision are told; before that it is history.
+# How many of the last changes of a decision are shown; `tierd history` goes further back.
 TURNS_MAX = 6
 
-# A reason with its figures taken out: while only these change, it is the same one.
+# Matches the figures in a reason. Two reasons that differ only in figures count as the same.
 _FIGURE = re.compile(r"\d[\d.]*( ?([KMGT]i?)?B(/s)?| ?%)?")
 
 
 class NoSuchNode(TierdError):
-    """The node is none of those that tierd knows."""
+    """The word names no node with memory."""
 
     exit_code = ExitCode.usage
 
 
 def node_id(word: str) -> int:
-    """`1` and `node1` are the same."""
+    """Return the number of the node that `1` or `node1` names."""
     digits = word.removeprefix("node")
     if not digits.isdecimal():
-        raise NoSuchNode(f"{word!r} is no node", "say it as in `tierd why 1` or `tierd why node1`")
+        raise NoSuchNode(
+            f"{word!r} is no node", "write it as in `tierd why 1` or `tierd why node1`"
+        )
     return int(digits)
 
 
 def text(looks: Sequence[Look], node: int, columns: int) -> str:
-    """The node as it is now, and for each scheme that touches it, what was decided and why."""
+    """Return the state of the node and, for each of its schemes, the decisions and reasons."""
     if not looks:
-        return "tierd has not looked at the machine yet"
+        return "tierd has not read the machine yet"
     last = looks[-1]
     known = [one["numa_node"] for one in last["nodes"]]
     if node not in known:
         listed = ", ".join(str(one) for one in known)
         raise NoSuchNode(f"there is no node {node} with memory", f"there are: {listed}")
     span = format_duration_us(max(1, round((last["at"] - looks[0]["at"]) * 1e6)))
-    lines = [f"node{node}, over the last {span} ({len(looks)} looks)", ""]
+    lines = [f"node{node}, over the last {span} ({len(looks)} readings)", ""]
     lines += [line for said in _readings(last, node) for line in wrapped(said, columns, "  ")]
     for scheme in last["schemes"]:
         if node in (scheme["source_node"], scheme["target_node"]):
             lines += ["", *_scheme(looks, scheme, columns)]
     if len(lines) == 2 + len(_readings(last, node)):
-        lines += ["", "No scheme moves to or from it: see `tierd tiers`."]
+        lines += ["", "No scheme moves memory to or from this node: see `tierd tiers`."]
     return "\n".join(lines)
 
 
 def _readings(last: Look, node: int) -> list[str]:
-    """What was read of the node, and what it is held against."""
+    """Return the last figures of the node, each with its target if it has one."""
     one = next(each for each in last["nodes"] if each["numa_node"] == node)
     size, free = one["size_bytes"], one["free_bytes"]
     said = [f"free: {format_size(free)} of {format_size(size)} ({_share(free, size)})"]
@@ -63,18 +65,20 @@ def _readings(last: Look, node: int) -> list[str]:
     if target:
         missing = target - free
         how = f"{format_size(missing)} short" if missing > 0 else "kept"
+        if missing > 0 and not is_headroom_short(free, target):
+            how += ", which is normal for a moment"
         said.append(f"headroom: {format_size(target)} ({_share(target, size)}), {how}")
     if one.get("hot_bytes") is not None:
         hot = hot_used_bytes(size, free, one["hot_bytes"])
-        said.append(f"hot, could go up: {format_size(hot)}")
+        said.append(f"hot, could be promoted: {format_size(hot)}")
     if one.get("cold_bytes") is not None:
         cold = cold_used_bytes(size, free, one["cold_bytes"])
-        said.append(f"cold, could go down: {format_size(cold)}")
+        said.append(f"cold, could be demoted: {format_size(cold)}")
     said += [
         f"goal {goal['goal']}: {format_percent(goal['current_bp'])}, aims at "
         f"{format_percent(goal['target_bp'])}"
         for goal in last["goals"]
-        # The other tuners have aims of their own, which their reasons tell.
+        # The other tuners do not use these goals; the reasons tell what they aim at.
         if goal["goal"].endswith(f":{node}") and last["tuner"] in ("kernel", "emulated")
     ]
     return said
@@ -93,12 +97,19 @@ def _scheme(looks: Sequence[Look], now: Mapping[str, Any], columns: int) -> Iter
     if quota is not None:
         may = format_size(quota) if quota >= PAGE_BYTES else "nothing"
         most = format_size(now["quota_bytes_max"])
-        said = f"the kernel may move {may} in a window now, and {most} at most"
+        said = f"quota: {may} per window now, {most} per window at most"
+        yield from wrapped(said, columns, "  ")
+    tried, moved = now.get("tried_bytes_total", 0), now["applied_bytes_total"]
+    if tried:
+        said = (
+            f"moved {format_size(moved)} of the {format_size(tried)} that it picked: the rest was "
+            "free, was left out by a filter, or could not be moved"
+        )
         yield from wrapped(said, columns, "  ")
 
 
 def _sentence(state: str, scheme: Mapping[str, Any]) -> str:
-    """What the scheme does now and why, as one would say it."""
+    """Return a sentence that says what the scheme does now, and why."""
     what = "promotion" if scheme["action"] == "promote" else "demotion"
     way = f"{what} from node{scheme['source_node']} to node{scheme['target_node']}"
     how, _, because = _why((0.0, state, scheme)).partition(": ")
@@ -112,7 +123,7 @@ def _sentence(state: str, scheme: Mapping[str, Any]) -> str:
 
 
 def _turns(looks: Sequence[Look], scheme: str) -> Iterator[str]:
-    """A line for each stretch of time with one reason; its figures are the last ones."""
+    """Return a line for each period in which the reason was the same, with its last figures."""
     seen = [
         (look["at"], look["state"], one)
         for look in looks

@@ -1,8 +1,8 @@
-"""Thousands of small questions to a kernel: what it takes, what it refuses, what it then shows.
+"""Thousands of small questions to a kernel: which values it takes, refuses and shows.
 
 The same questions go to real kernels (record.py, whose answers are kept here as data) and to the
 simulated ones (test_answers.py). They ask for errnos and texts, never for figures of the machine.
-Whoever asks leaves no kdamond behind.
+No kdamond is left at the end.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ LENGTH = 0x0400_0000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A kernel that answers with errnos instead of raising them."""
+    """A kernel whose operations return errnos instead of raising them."""
 
     sysfs: Sysfs
     clock: Clock
@@ -88,7 +88,7 @@ class Asked:
         return self.write(STATE, word)
 
     def state(self) -> list[Answer]:
-        """What the files say, and whether there is a pid."""
+        """Return the state, and whether there is a pid."""
         return [self.read(STATE), self.read(f"{KDAMONDS}/0/pid") != "-1"]
 
     def files(self, folder: str) -> Iterator[str]:
@@ -117,7 +117,7 @@ class Asked:
 
 
 def stage(asked: Asked, schemes: int = 1) -> None:
-    """One kdamond that watches 64 MiB, and schemes that take everything and do nothing."""
+    """Stage one kdamond that watches 64 MiB; its schemes take everything and change nothing."""
     asked.write(f"{KDAMONDS}/nr_kdamonds", 1)
     asked.write(f"{KDAMONDS}/0/contexts/nr_contexts", 1)
     asked.write(f"{CONTEXT}/operations", "paddr")
@@ -135,7 +135,7 @@ def stage(asked: Asked, schemes: int = 1) -> None:
 
 
 def clear(asked: Asked) -> None:
-    """No kdamond, and no module that has one."""
+    """Remove all kdamonds and stop all DAMON modules."""
     asked.command("off")
     asked.write(f"{KDAMONDS}/nr_kdamonds", 0)
     for module in modules(asked):
@@ -148,7 +148,7 @@ def modules(asked: Asked) -> list[str]:
 
 
 def values(asked: Asked) -> Answers:
-    """What each file takes, and what it shows then."""
+    """Which values each file takes, and what it reads then."""
     for path in COUNTS:
         asked.write(f"{KDAMONDS}/{path}", 1)
     counters = {path.rpartition("/")[2] for path in COUNTS}
@@ -163,7 +163,7 @@ def values(asked: Asked) -> Answers:
 
 
 def counts(asked: Asked) -> Answers:
-    """What each nr_* file takes."""
+    """Which values each nr_* file takes."""
     for path in COUNTS:
         seen = {}
         for value in COUNT_VALUES:
@@ -175,7 +175,7 @@ def counts(asked: Asked) -> Answers:
 
 
 def access(asked: Asked) -> Answers:
-    """What cannot be opened, and why."""
+    """Which files cannot be opened, and why."""
     stage(asked)
     for name in ("pid", "nosuch", "contexts", "pid/x", "contexts/0/avail_operations"):
         path = f"{KDAMONDS}/0/{name}"
@@ -211,7 +211,7 @@ def lifecycle(asked: Asked) -> Answers:
 
 
 def missing(asked: Asked) -> Answers:
-    """Commands where there is nothing to watch, nothing to do, or no context."""
+    """Commands without targets, without schemes, or without a context."""
     words = ("on", *COMMANDS[:5], "off")
     for path in ("schemes/nr_schemes", "targets/nr_targets", "targets/0/regions/nr_regions"):
         stage(asked)
@@ -224,7 +224,7 @@ def missing(asked: Asked) -> Answers:
 
 
 def statistics(asked: Asked) -> Answers:
-    """Files are as old as their last update, and outlive the kdamond."""
+    """Files show their last update, and stay after the kdamond has ended."""
     stage(asked)
     path = f"{SCHEME}/stats/nr_tried"
     asked.command("on")

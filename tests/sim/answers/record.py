@@ -1,6 +1,6 @@
 """Record the answers of real kernels: `python -m tests.sim.answers.record [SERIES ...]`.
 
-Boots a guest of each series, asks there (`--here`), and keeps what it said beside this file.
+Boots a guest of each series, asks there (`--here`), and stores the answers beside this file.
 """
 
 import argparse
@@ -11,8 +11,8 @@ from tests.sim.answers.table import AREAS, HERE, ask, kept
 from tests.vm import guest
 from tests.vm.guard import require_guest
 from tierd.clock import SystemClock
-from tierd.sim.machine import load
-from tierd.sim.profile import SERIES
+from tierd.sim.kernel_series import SERIES
+from tierd.sim.machine_model import load
 from tierd.sysfs import RealSysfs
 
 # Twenty seconds on an idle machine, of which the commands of 6.12 are most.
@@ -20,7 +20,7 @@ ASK_S_MAX = 600.0
 
 
 def here() -> int:
-    """Ask this kernel, which has to be a guest's."""
+    """Ask this kernel, which must be in a guest."""
     require_guest()
     sysfs, clock = RealSysfs(), SystemClock()
     sys.stdout.write(json.dumps({area: ask(sysfs, clock, area) for area in AREAS}))
@@ -42,7 +42,7 @@ def main() -> int:
         if result.status != 0:
             sys.stderr.write(result.stderr)
             return 1
-        (HERE / f"{series}.json").write_text(kept(json.loads(result.stdout)))
+        (HERE / f"answers-{series}.json").write_text(kept(json.loads(result.stdout)))
     return 0
 
 

@@ -1,13 +1,13 @@
-"""All questions by area, and the answers as text that is fit to be kept.
+"""All questions by area, and the answers as JSON to store.
 
-Files of one kind answer alike: their answers are kept once, under a number.
+Many files answer equally: each different answer is stored once, with a number.
 """
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.sim.answers import around, questions, wrong
+from tests.sim.answers import questions, surroundings, wrong_contexts
 from tests.sim.answers.questions import Answer, Answers, Asked, clear
 from tierd.clock import Clock
 from tierd.sysfs import Sysfs
@@ -22,19 +22,19 @@ AREAS: dict[str, Callable[[Asked], Answers]] = {
     "missing": questions.missing,
     "statistics": questions.statistics,
     "tried": questions.tried,
-    "starts": wrong.starts,
-    "commits": wrong.commits,
-    "exclusion": around.exclusion,
-    "parameters": around.parameters,
-    "settings": around.settings,
-    "blocks": around.blocks,
+    "starts": wrong_contexts.starts,
+    "commits": wrong_contexts.commits,
+    "exclusion": surroundings.exclusion,
+    "parameters": surroundings.parameters,
+    "settings": surroundings.settings,
+    "blocks": surroundings.blocks,
 }
 
 Table = dict[str, dict[str, Answer]]
 
 
 def ask(sysfs: Sysfs, clock: Clock, area: str) -> dict[str, Answer]:
-    """Every answer of an area; a question that comes twice is numbered."""
+    """Return all answers of an area; repeated questions are numbered."""
     asked = Asked(sysfs, clock)
     clear(asked)
     found: dict[str, Answer] = {}
@@ -46,7 +46,7 @@ def ask(sysfs: Sysfs, clock: Clock, area: str) -> dict[str, Answer]:
 
 
 def kept(table: Table) -> str:
-    """As JSON, with equal answers kept once."""
+    """Return the answers as JSON, with each different answer stored once."""
     kinds: list[Answer] = []
     numbered: dict[str, dict[str, int]] = {}
     for area, answers in table.items():
@@ -60,8 +60,8 @@ def kept(table: Table) -> str:
 
 
 def recorded(series: str) -> Mapping[str, Mapping[str, Answer]]:
-    """What the real kernel of a series answered."""
-    raw = json.loads((HERE / f"{series}.json").read_text())
+    """Return the recorded answers of the real kernel of a series."""
+    raw = json.loads((HERE / f"answers-{series}.json").read_text())
     return {
         area: {question: raw["answers"][number] for question, number in numbers.items()}
         for area, numbers in raw["areas"].items()

@@ -1,4 +1,4 @@
-"""What a benchmark keeps, and what it therefore need not measure again."""
+"""What a benchmark saves, and so does not measure again."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The figures of a benchmark's cell, from series small enough to see what they should be."""
+"""The figures of a cell, from series so small that the right figures are easy to see."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ HOT_PAGES = 1000
 
 
 def seen(**changed: Any) -> dict[str, Any]:
-    """A hot set arrives evenly within ten seconds, page for page, and stays for thirty."""
+    """Return a phase in which a hot set arrives within ten seconds, and stays for thirty."""
     times = [float(second) for second in range(41)]
     arrived = [min(second / 10, 1.0) for second in times]
     pages = [int(share * HOT_PAGES) for share in arrived]
@@ -57,6 +57,11 @@ def test_a_clean_exchange() -> None:
     assert found.kdamond_cpu == pytest.approx(0.1)
 
 
+def test_processor_time_that_could_not_be_read_has_no_share() -> None:
+    found = figures.figures(seen(kdamond_cpu_s=None, daemon_cpu_s=0.0))
+    assert (found.kdamond_cpu, found.daemon_cpu) == (None, 0.0)
+
+
 def test_what_never_arrives_has_no_time_and_no_excess() -> None:
     found = figures.figures(seen(series={"hit": [0.0] * 41, "up": [0] * 41, "down": [0] * 41}))
     assert (found.t50_s, found.t95_s, found.excess, found.steady_bytes_per_min) == (None,) * 4
@@ -78,7 +83,7 @@ def test_what_compaction_moves_is_not_what_a_scheme_moved_in_vain() -> None:
             [40.0, 50, 1107 * PAGE, 60, 1405 * PAGE]]  # fmt: skip
     found = figures.figures(seen(series={"moved": moved}, trace=said))
     assert found.futile == pytest.approx(1 - 2000 / 2500)
-    # What reclaim demoted no scheme has.
+    # Pages that reclaim demoted were not moved by a scheme.
     reclaimed = {"moved": moved, "reclaimed": [500] * 41}
     found = figures.figures(seen(series=reclaimed, trace=said))
     assert found.futile == pytest.approx(1 - 1500 / 2500)
@@ -143,3 +148,47 @@ def test_a_burst_is_compared_with_bursts_into_room() -> None:
 def test_what_was_scanned_is_two_nodes() -> None:
     found = figures.figures(seen(scanned_up=20, fast_bytes=1000 * PAGE))
     assert found.scanned_share == pytest.approx(0.01)
+
+
+def store(served: list[float], moved: list[int] | None = None) -> dict[str, Any]:
+    """Return the phase of a store, with a share per second. Its best placement is 0.8."""
+    times = [float(second) for second in range(len(served))]
+    none = [0] * len(served)
+    series = {"t": times, "hit": served, "free_kib": none, "up": none, "down": none}
+    series |= {"moved": moved or none, "numab": none, "reclaimed": none}
+    return seen(best=0.8, series=series)
+
+
+def test_a_store_is_measured_against_its_best_placement() -> None:
+    served = [0.4 + 0.008 * min(second, 45) for second in range(101)]
+    moved = [min(second, 45) * 100 for second in range(101)]
+    found = figures.figures(store(served, moved)).store
+    assert found is not None
+    assert found.t80_s == pytest.approx(30.0)
+    assert found.t90_s == pytest.approx(40.0)
+    assert found.end == pytest.approx(0.95)
+    assert found.moved_bytes_per_point == pytest.approx(4500 * PAGE / 36)
+    assert found.worst_drop < 0
+    assert found.settled_bytes_per_min == 0.0
+
+
+def test_a_store_that_gained_nothing_has_no_bytes_per_point() -> None:
+    found = figures.figures(store([0.5] * 101, list(range(101)))).store
+    assert found is not None
+    assert found.moved_bytes_per_point is None
+    assert (found.t80_s, found.t90_s) == (None, None)
+    assert found.settled_bytes_per_min == pytest.approx(60 * PAGE)
+
+
+def test_the_worst_of_a_store_is_a_mean_over_ten_seconds() -> None:
+    dip = [0.5] * 40 + [0.1] + [0.5] * 60
+    lasting = [0.5] * 40 + [0.3] * 10 + [0.5] * 51
+    short, long = (figures.figures(store(served)).store for served in (dip, lasting))
+    assert short is not None
+    assert long is not None
+    assert short.worst_drop == pytest.approx(0.04)
+    assert long.worst_drop == pytest.approx(0.19)
+
+
+def test_only_a_store_has_figures_of_a_store() -> None:
+    assert figures.figures(seen()).store is None

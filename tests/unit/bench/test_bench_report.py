@@ -1,4 +1,4 @@
-"""From cells to bars, tables and plots: small cells whose verdicts can be seen by eye."""
+"""From cells to bars, tables and plots, with small cells whose verdicts are easy to see."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ PAGES = 24_576
 
 
 def cell(configuration: str, phase: str, arrival_s: float | None, **changed: Any) -> Cell:
-    """A hot set that arrives evenly within so many seconds, or never; sampled for a minute."""
+    """Return a cell in which a hot set arrives at an even rate, or never; sampled for a minute."""
     times = [float(second) for second in range(61)]
     hits = [0.0 if arrival_s is None else min(1.0, second / arrival_s) for second in times]
     pages = [int(hit * PAGES) for hit in hits]
@@ -98,7 +98,7 @@ def test_the_page_says_what_is_there_and_what_is_missed() -> None:
         cell("demand", "shift-1", None),
         cell("oracle", "static", 5.0),
         cell("oracle", "shift-1", 4.0),
-        cell("demand", "scan", 0.5, scanned_up=0),
+        cell("demand", "scan", 0.5, scanned_up=0, kdamond_cpu_s=None),
     ]
     plots = dict(report.pictures(cells))
     text = report.page(cells, plots)
@@ -107,6 +107,7 @@ def test_the_page_says_what_is_there_and_what_is_missed() -> None:
     assert "| 7.2 | `none` | 1 | never | never | 0.0% |" in text
     assert "| 7.2 | `demand` | 1 | 4.0 s | 7.6 s | 100.0% | 1.00 | 1.00 | 192 |" in text
     assert "not measured yet" in text
+    assert "that of kdamonds in 2 of 3 cells" in text
     assert set(plots) == {
         *(f"static-on-7.2-{kind}.svg" for kind in ("hit", "moved", "free", "quota")),
         "scan-on-7.2.svg",
@@ -145,3 +146,35 @@ def test_many_points_are_thinned_and_the_last_one_stays(count: int) -> None:
     assert len(thin) <= plot.POINTS_MAX + 1
     assert thin[0] == points[0]
     assert thin[-1] == points[-1]
+
+
+def read_store(configuration: str, end: float, moved_pages: int) -> Cell:
+    """Return a cell of a store. The fast node serves more for a minute, then stays for another."""
+    times = [float(second) for second in range(121)]
+    hits = [0.4 + (end - 0.4) * min(second, 60) / 60 for second in times]
+    moved = [int(moved_pages * min(second, 60) / 60) for second in times]
+    none = [0] * len(times)
+    series = {"t": times, "hit": hits, "free_kib": none, "up": none, "down": none}
+    series |= {"moved": moved, "numab": none, "reclaimed": none}
+    return cell(configuration, "scattered", None, best=0.8, series=series)
+
+
+@pytest.mark.parametrize(
+    ("end", "moved_pages", "met"),
+    [(0.79, 50_000, (True, True, True)), (0.70, 50_000, (False, False, False)),
+     (0.78, 90_000, (True, True, False))],
+)  # fmt: skip
+def test_a_store_is_judged_by_numa_balancing(
+    end: float, moved_pages: int, met: tuple[bool, bool, bool]
+) -> None:
+    cells = [read_store("numab2", 0.77, 100_000), read_store("demand", end, moved_pages)]
+    names = ("stores: 80 %", "stores, at the end", "stores: per point")
+    assert tuple(verdicts(cells, name) for name in names) == tuple(
+        [("7.2 scattered", one)] for one in met
+    )
+
+
+def test_a_store_has_a_table_of_its_own() -> None:
+    text = report.page([read_store("numab2", 0.77, 100_000)], ())
+    row = next(line for line in text.splitlines() if line.startswith("| 7.2 | `numab2`"))
+    assert [word.strip() for word in row.split("|")][4:8] == ["80.0%", "38.9 s", "51.9 s", "96.2%"]

@@ -1,4 +1,4 @@
-"""What the soak says of its scrapes."""
+"""The report of the soak test."""
 
 from bench.soak import GROWTH_BYTES_MAX, P99_S_MAX, Scrape, summary
 

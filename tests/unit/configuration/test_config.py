@@ -1,4 +1,4 @@
-"""What a user may write, what is wrong with the rest, and where it stands."""
+"""What a user may write, and which errors are reported at which place."""
 
 import pytest
 
@@ -12,11 +12,11 @@ from tierd.configuration.config import (
     OnStop,
     Tuner,
 )
-from tierd.configuration.configfile import ConfigErrors, Parsed
+from tierd.configuration.configfile import ConfigErrors, LoadedConfig
 from tierd.errors import ExitCode
 
 
-def parse(*texts: str) -> Parsed:
+def parse(*texts: str) -> LoadedConfig:
     return configfile.parse([(f"{number}.yaml", text) for number, text in enumerate(texts)])
 
 
@@ -127,8 +127,14 @@ WRONG = [
     # Words.
     ("mode: manag", "1:7: mode: expected manage or observe, found 'manag'"),
     ("tuner: best", "1:8: tuner: expected one of auto, kernel, emulated, demand, found 'best'"),
-    ("mode:", "1:6: mode: has no value: expected manage or observe, or no such line"),
-    ("mode: ~", "1:7: mode: has no value: expected manage or observe, or no such line"),
+    (
+        "mode:",
+        "1:6: mode: has no value: expected manage or observe; to use the default, remove the line",
+    ),
+    (
+        "mode: ~",
+        "1:7: mode: has no value: expected manage or observe; to use the default, remove the line",
+    ),
     ("mode: [manage]", "1:7: mode: expected manage or observe, found a list"),
     ("on_stop: {a: b}", "1:10: on_stop: expected restore or keep, found a mapping"),
     (
@@ -139,7 +145,7 @@ WRONG = [
         "monitoring: {auto_intervals: maybe}",
         "1:30: monitoring.auto_intervals: expected on or off, found 'maybe'",
     ),
-    # Quantities, taken from the text: YAML itself would make numbers of the first four.
+    # Quantities are parsed from the text. YAML would make numbers of the first four.
     (
         "loop: {tick: 12:30:45}",
         "1:14: loop.tick: expected a duration such as 5ms, 10s, 2min or 1h, found '12:30:45'",
@@ -160,8 +166,8 @@ WRONG = [
     ),
     (
         "rate_limit: 0MB/s",
-        "1:13: rate_limit: expected 1MB/s to 1TB/s, found '0MB/s': the kernel takes 0 for no limit"
-        " at all, so `mode: observe` is the way to move nothing",
+        "1:13: rate_limit: expected 1MB/s to 1TB/s, found '0MB/s': 0 means no limit to the "
+        "kernel; to move nothing, use `mode: observe`",
     ),
     (
         "rate_limit: 5ms/s",
@@ -170,7 +176,7 @@ WRONG = [
     ),
     (
         "headroom: 0%",
-        "1:11: headroom: expected 0.01% to 50%, found '0%': a fast node without room can take no"
+        "1:11: headroom: expected 0.01% to 50%, found '0%': a full fast node cannot take"
         " hot memory",
     ),
     ("loop: {window: 1ms}", "1:16: loop.window: expected 100ms to 1min, found '1ms'"),
@@ -181,7 +187,7 @@ WRONG = [
     (
         "monitoring: {regions: 1000-10}",
         "1:23: monitoring.regions: expected auto, or two counts from 3 to 100000, such as 10-1000,"
-        " the lesser first, found '1000-10'",
+        " the smaller first, found '1000-10'",
     ),
     # Keys.
     ("rate-limit: 1MB/s", "1:1: unknown key 'rate-limit', did you mean rate_limit?"),
@@ -194,19 +200,19 @@ WRONG = [
     ),
     (
         "loop: {mode: observe}",
-        "1:8: unknown key 'loop.mode', did you mean mode, which stands in no group?",
+        "1:8: unknown key 'loop.mode', did you mean mode, which is not in a group?",
     ),
     ("fnord: 1", "1:1: unknown key 'fnord'"),
-    ("? [a]\n: 1", "1:3: a key is a word, not a list or a mapping"),
-    ("mode: manage\nmode: observe", "2:1: 'mode' stands here twice, first in line 1"),
+    ("? [a]\n: 1", "1:3: a key must be a word, not a list or a mapping"),
+    ("mode: manage\nmode: observe", "2:1: 'mode' is given twice, first in line 1"),
     (
         "loop:\n  tick: 1s\n  window: 1s\n  tick: 2s",
-        "4:3: 'tick' stands here twice, first in line 2",
+        "4:3: 'tick' is given twice, first in line 2",
     ),
     ("observe", "1:1: expected settings such as `headroom: 1%`, found 'observe'"),
     ("- mode: manage", "1:1: expected settings such as `headroom: 1%`, found a list"),
     ("loop: 1s", "1:7: expected settings such as `loop: {window: 500ms}`, found '1s'"),
-    # Places to listen and to write.
+    # Addresses and paths.
     (
         "metrics: {address: 19100}",
         "1:20: metrics.address: expected off, or an address such as 127.0.0.1:19100 or"
@@ -222,12 +228,12 @@ WRONG = [
     ),
     (
         "metrics: {textfile: /tmp/tierd.txt}",
-        "1:21: metrics.textfile: expected off, or a path from / on that ends in .prom"
-        " (node_exporter reads no other), found '/tmp/tierd.txt'",
+        "1:21: metrics.textfile: expected off, or an absolute path that ends in .prom"
+        " (node_exporter reads no other files), found '/tmp/tierd.txt'",
     ),
     (
         "metrics: {textfile: tierd.prom}",
-        "1:21: metrics.textfile: expected off, or a path from / on that ends in .prom, found"
+        "1:21: metrics.textfile: expected off, or an absolute path that ends in .prom, found"
         " 'tierd.prom'",
     ),
     # Tiers.
@@ -243,7 +249,7 @@ WRONG = [
     ),
     (
         "tiers:\n- [0]\n- [1, 0]",
-        "3:7: tiers: node 0 stands here twice, first in line 2: a node is in one tier",
+        "3:7: tiers: node 0 is given twice, first in line 2: a node is in one tier",
     ),
     (
         "tiers: [[0], [one]]",
@@ -271,7 +277,7 @@ WRONG = [
     ),
     (
         "cgroups: {a: {include: /a, exclude: /b}}",
-        "1:28: cgroups: a: a class has one of include or exclude, not both",
+        "1:28: cgroups: a: a class has either include or exclude, not both",
     ),
     ("cgroups: {a: {include: []}}", "1:24: cgroups: a: expected paths, found an empty list"),
     ("cgroups: {a: {include: }}", "1:23: cgroups: a: expected a path, found nothing"),
@@ -281,21 +287,22 @@ WRONG = [
     ),
     (
         "cgroups: {a: {include: a.slice}}",
-        "1:24: cgroups: a: expected a path from / on, such as /database.slice, found 'a.slice'",
+        "1:24: cgroups: a: expected a path that begins with /, such as /database.slice, found "
+        "'a.slice'",
     ),
     (
         "cgroups: {a: {include: /sys/fs/cgroup/a}}",
-        "1:24: cgroups: a: a path begins at the root of the cgroup tree, without /sys/fs/cgroup,"
-        " found '/sys/fs/cgroup/a'",
+        "1:24: cgroups: a: expected a path from the root of the cgroup tree, without "
+        "/sys/fs/cgroup, found '/sys/fs/cgroup/a'",
     ),
     (
         "cgroups: {a: {exclude: /}}",
-        "1:24: cgroups: a: / is the whole machine, which needs no class; `mode: observe` moves"
-        " nothing",
+        "1:24: cgroups: a: / is the whole machine, which needs no class; to move nothing, use"
+        " `mode: observe`",
     ),
     (
         "cgroups: {a: {exclude: /a*}}",
-        "1:24: cgroups: a: patterns are not known here: a path stands for its whole subtree, found"
+        "1:24: cgroups: a: patterns are not allowed: a path includes its whole subtree, found"
         " '/a*'",
     ),
     (
@@ -308,53 +315,59 @@ WRONG = [
     ),
     (
         "cgroups: {a: {include: /a}, b: {exclude: /a}}",
-        "1:42: cgroups: b: /a stands there twice, first in a",
+        "1:42: cgroups: b: /a is given twice, first in a",
     ),
-    ("cgroups: {a: {include: [/a, /a]}}", "1:29: cgroups: a: /a stands there twice"),
+    ("cgroups: {a: {include: [/a, /a]}}", "1:29: cgroups: a: /a is given twice"),
     (
         "cgroups: {a: {include: /a/b/c}, b: {exclude: /a}}",
-        "1:24: cgroups: a: /a/b/c lies in /a, which b excludes: nothing of it would move",
+        "1:24: cgroups: a: /a/b/c is below /a, which class b excludes: its memory would never move",
     ),
-    # Values that only together are wrong.
+    # Values that are wrong only together.
     (
         "headroom: 0.2%\npromotion: {fill: 99.7%}",
-        "2:19: promotion.fill 99.7% and headroom 0.2% exclude each other: together they must exceed"
-        " 100%, or hot memory stops coming before cold memory starts to leave",
+        "2:19: promotion.fill 99.7% and headroom 0.2% must together be more than 100%: else "
+        "promotion stops before demotion starts, and hot memory stays on the slow node",
     ),
     (
         "monitoring: {aggregation: 20ms}",
-        "1:27: monitoring.aggregation 20ms and monitoring.sample 5ms: an aggregation takes at least"
-        " 5 samples to tell hot from warm",
+        "1:27: monitoring.aggregation 20ms and monitoring.sample 5ms: the aggregation must be"
+        " at least 5 times the sample, to tell hot from warm memory",
     ),
     (
         "monitoring: {sample_max: 1ms}",
-        "1:26: monitoring.sample_max 1ms and monitoring.sample 5ms: the longest time between looks"
-        " cannot be less than the shortest",
+        "1:26: monitoring.sample_max 1ms and monitoring.sample 5ms: the longest time between "
+        "samples must not be less than the shortest",
     ),
     (
         "monitoring: {aggregation: 2s}",
-        "1:27: loop.window 1s and monitoring.aggregation 2s: a window cannot be shorter than an"
-        " aggregation, or there is no new count to act on",
+        "1:27: loop.window 1s and monitoring.aggregation 2s: the window must not be shorter "
+        "than the aggregation, or there is no new count to act on",
     ),
     (
         "loop: {tick: 11s}",
-        "1:14: loop.tick 11s and loop.window 1s: a tick is at most 10 windows, or too much moves"
-        " unseen",
+        "1:14: loop.tick 11s and loop.window 1s: the tick must be at most 10 windows: tierd "
+        "does not see what moves between ticks",
     ),
-    # YAML itself.
-    ("mode: *a", "1:7: aliases such as '*a' are not known here: write the value out"),
-    ("*a : manage", "1:1: aliases such as '*a' are not known here: write the value out"),
-    ("loop: *a", "1:7: aliases such as '*a' are not known here: write the value out"),
-    ("tiers: [[0], *a]", "1:14: aliases such as '*a' are not known here: write the value out"),
-    ("tiers: [[0], [*a]]", "1:15: aliases such as '*a' are not known here: write the value out"),
-    ("cgroups: {a: *a}", "1:14: aliases such as '*a' are not known here: write the value out"),
+    # YAML syntax.
+    ("mode: *a", "1:7: aliases such as '*a' are not allowed: write the value itself"),
+    ("*a : manage", "1:1: aliases such as '*a' are not allowed: write the value itself"),
+    ("loop: *a", "1:7: aliases such as '*a' are not allowed: write the value itself"),
+    ("tiers: [[0], *a]", "1:14: aliases such as '*a' are not allowed: write the value itself"),
+    ("tiers: [[0], [*a]]", "1:15: aliases such as '*a' are not allowed: write the value itself"),
+    ("cgroups: {a: *a}", "1:14: aliases such as '*a' are not allowed: write the value itself"),
     (
         "cgroups: {a: {include: *a}}",
-        "1:24: aliases such as '*a' are not known here: write the value out",
+        "1:24: aliases such as '*a' are not allowed: write the value itself",
     ),
-    ("loop: !!map {tick: 1s}", "1:7: tags such as 'tag:yaml.org,2002:map' are not known here"),
-    ("mode: !!str manage", "1:7: tags such as 'tag:yaml.org,2002:str' are not known here"),
-    ("--- {}\n--- {}", "2:1: a second document begins here: settings are one document"),
+    (
+        "loop: !!map {tick: 1s}",
+        "1:7: tags such as 'tag:yaml.org,2002:map' are not allowed: remove the tag",
+    ),
+    (
+        "mode: !!str manage",
+        "1:7: tags such as 'tag:yaml.org,2002:str' are not allowed: remove the tag",
+    ),
+    ("--- {}\n--- {}", "2:1: a second document begins here: the settings must be one document"),
     ("a: b: c", "1:5: is not YAML: mapping values are not allowed here"),
     (
         "loop:\n\ttick: 1s",
@@ -362,9 +375,12 @@ WRONG = [
         " start any token: indent with spaces, not tabs",
     ),
     ("mode: a\nmode: \0", "2:7: character U+0000 is not allowed in YAML"),
-    ('mode: "\\UFFFFFFFF"', "1:1: is not YAML: Python int too large to convert to C int"),
-    ("[" * 9, "1:9: is nested deeper than 8 levels, which no setting is"),
-    ("#" * (64 * 1024 + 1), "1:1: is larger than 64 KiB, which no settings are"),
+    (
+        'mode: "\\UFFFFFFFF"',
+        "1:1: is not YAML: an escape is larger than \\U0010FFFF, or a number is too long",
+    ),
+    ("[" * 9, "1:9: is nested too deeply: expected at most 8 levels"),
+    ("#" * (64 * 1024 + 1), "1:1: is too large: expected at most 64 KiB"),
     ("mode: " + "x" * 5000, "1:7: a value is longer than 4096 characters"),
 ]
 

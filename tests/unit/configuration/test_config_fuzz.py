@@ -1,4 +1,4 @@
-"""Whatever a file holds, it is a Config or a list of errors; and every Config can be written."""
+"""Any file gives a Config or a list of errors, and every Config can be written to a file."""
 
 import dataclasses
 
@@ -17,8 +17,8 @@ from tierd.configuration.config import (
     used_bp_for,
 )
 from tierd.configuration.configfile import ConfigErrors
-from tierd.configuration.kinds import cgroup_path_error
 from tierd.configuration.settings import GROUP_KEYS, SETTINGS, Setting
+from tierd.configuration.valuetypes import cgroup_path_error
 from tierd.configuration.yamltext import DEPTH_MAX
 
 
@@ -36,7 +36,7 @@ def outcome(*texts: str) -> Config | tuple[str, ...]:
     return found.lines
 
 
-# Words that mean something to YAML or to tierd, so that the text is often nearly right.
+# Words with a meaning in YAML or tierd, so that a text is often almost right.
 WORDS = st.sampled_from(
     [setting.key[-1] for setting in SETTINGS]
     + [*GROUP_KEYS, "include", "exclude", "auto", "off", "on", "[", "]", "{", "}", ":", ": ", ", "]
@@ -77,7 +77,7 @@ def test_depth_is_bounded() -> None:
     text = "mode: " + "[" * (DEPTH_MAX * 1000)
     lines = outcome(text)
     assert isinstance(lines, tuple)
-    assert "nested deeper" in lines[0]
+    assert "nested too deeply" in lines[0]
 
 
 PATHS = (
@@ -100,7 +100,7 @@ def classes(draw: st.DrawFn) -> tuple[CgroupClass, ...]:
 
 @st.composite
 def configs(draw: st.DrawFn) -> Config:
-    """Any Config that a file can say."""
+    """Return any Config that a file can describe."""
     headroom_bp = draw(st.integers(1, 5000))
     sample_us = draw(st.integers(100, 10**6))
     aggr_us = draw(st.integers(max(1000, 5 * sample_us), 6 * 10**6))
@@ -155,7 +155,7 @@ def test_a_full_file_wins_over_whatever_came_before(first: Config, second: Confi
 
 @given(configs(), configs())
 def test_a_difference_is_told_exactly_where_there_is_one(first: Config, second: Config) -> None:
-    changes = configtext.diff(first, second)
+    changes = configfile.diff(first, second)
     assert bool(changes) == (first != second)
     assert [change.name for change in changes] == [
         setting.name for setting in SETTINGS if setting.text(first) != setting.text(second)

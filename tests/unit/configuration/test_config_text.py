@@ -1,14 +1,17 @@
-"""The shipped files and the documentation follow the table, and the table follows Config."""
+"""The shipped files and the documents agree with the table, and the table with Config."""
 
 import dataclasses
 import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tierd.configuration import configfile, configtext
+from tierd import units
+from tierd.configuration import configfile, configtext, valuetypes
 from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode
-from tierd.configuration.settings import BY_FIELD, BY_KEY, GROUPS, SETTINGS, Effect, Setting
+from tierd.configuration.settings import BY_FIELD, BY_KEY, GROUPS, SETTINGS, ReloadEffect, Setting
 from tierd.errors import ExitCode
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +42,7 @@ class TestTheTable:
     @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
     def test_an_example_is_valid_and_not_the_default(self, setting: Setting) -> None:
         config = config_of(written(setting, setting.example))
-        assert [change.name for change in configtext.diff(Config(), config)] == [setting.name]
+        assert [change.name for change in configfile.diff(Config(), config)] == [setting.name]
         assert setting.text(config) == setting.example
 
     @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
@@ -69,7 +72,7 @@ class TestTheDefaultFile:
         assert count == len(SETTINGS)
         parsed = configfile.parse([("test.yaml", text)])
         assert parsed.config == Config()
-        assert set(BY_KEY) <= set(parsed.marks)
+        assert set(BY_KEY) <= set(parsed.places)
 
     def test_any_single_line_can_be_brought_to_life(self) -> None:
         lines = self.text.splitlines()
@@ -77,7 +80,7 @@ class TestTheDefaultFile:
             if COMMENTED.match(line):
                 alive = [*lines[:number], COMMENTED.sub(r"\1", line), *lines[number + 1 :]]
                 parsed = configfile.parse([("test.yaml", "\n".join(alive))])
-                assert len(parsed.marks) == 1
+                assert len(parsed.places) == 1
                 assert parsed.config == Config()
 
 
@@ -141,31 +144,35 @@ class TestDiff:
     def test_it_tells_what_changes_and_when(self) -> None:
         before = config_of("")
         after = config_of("rate_limit: 100MB/s\non_stop: keep\nmetrics: {address: off}")
-        changes = configtext.diff(before, after)
-        assert [change.effect for change in changes] == [Effect.plan, Effect.live, Effect.start]
+        changes = configfile.diff(before, after)
+        assert [change.effect for change in changes] == [
+            ReloadEffect.plan,
+            ReloadEffect.live,
+            ReloadEffect.start,
+        ]
         assert [str(change) for change in changes] == [
-            "rate_limit: 200MB/s -> 100MB/s (at once, by a new plan)",
+            "rate_limit: 200MB/s -> 100MB/s (at once, with a new plan)",
             "on_stop: restore -> keep (at once)",
             "metrics.address: 127.0.0.1:19100 -> off (at the next start of tierd)",
         ]
 
     def test_what_follows_from_another_setting_is_no_change_of_its_own(self) -> None:
-        changes = configtext.diff(Config(), config_of("headroom: 2%"))
+        changes = configfile.diff(Config(), config_of("headroom: 2%"))
         assert [change.name for change in changes] == ["headroom"]
 
     def test_the_same_is_nothing(self) -> None:
-        assert configtext.diff(Config(), Config()) == ()
+        assert configfile.diff(Config(), Config()) == ()
 
 
 class TestCheck:
     def test_a_file_with_changes(self, tmp_path: Path) -> None:
         path = tmp_path / "a.yaml"
         path.write_text("headroom: 2%\nloop: {tick: 2s}")
-        checked = configtext.check(path, None)
+        checked = configfile.check(path, None)
         assert checked.exit_code is ExitCode.ok
         assert checked.lines == (
             f"ok: {path}",
-            "differs from the default:",
+            "these settings differ from the default:",
             "  headroom: 2% (default 0.5%)",
             "  loop.tick: 2s (default 1s)",
         )
@@ -173,22 +180,44 @@ class TestCheck:
     def test_nothing_but_defaults(self, tmp_path: Path) -> None:
         path = tmp_path / "a.yaml"
         path.write_text("headroom: 0.5%")
-        assert configtext.check(path, None).lines == (
+        assert configfile.check(path, None).lines == (
             f"ok: {path}",
             "every setting has its default",
         )
 
     def test_no_file(self, tmp_path: Path) -> None:
         path = tmp_path / "a.yaml"
-        checked = configtext.check(path, None, required=False)
+        checked = configfile.check(path, None, required=False)
         assert checked.lines == (f"ok: there is no {path}", "every setting has its default")
 
     def test_errors(self, tmp_path: Path) -> None:
         path = tmp_path / "a.yaml"
         path.write_text("mode: x\nfnord: 1")
-        checked = configtext.check(path, None)
+        checked = configfile.check(path, None)
         assert checked.exit_code is ExitCode.config
         assert checked.lines == (
             f"{path}:1:7: mode: expected manage or observe, found 'x'",
             f"{path}:2:1: unknown key 'fnord'",
         )
+
+
+UNITS = {
+    "rate": (units.parse_rate, valuetypes.write_rate),
+    "duration": (units.parse_duration_us, valuetypes.write_duration),
+}
+
+
+@pytest.mark.parametrize("what", UNITS)
+@given(
+    number=st.integers(1, 999),
+    times=st.sampled_from((1, 60, 3600)),
+    base=st.sampled_from((1000, 1024)),
+    power=st.integers(0, 4),
+)
+def test_what_is_written_is_what_is_read(
+    what: str, number: int, times: int, base: int, power: int
+) -> None:
+    """Any unit gives the same value."""
+    parse, write = UNITS[what]
+    value = number * times * base**power
+    assert parse(write(value)) == value

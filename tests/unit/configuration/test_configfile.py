@@ -1,5 +1,6 @@
-"""Configuration files on disk, and against a machine: what is read, in which order, what is not."""
+"""Configuration files on disk, and on a machine: what is read, and in which order."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ class TestAgainstTheMachine:
 
     def test_marks_are_of_the_file_that_won(self) -> None:
         parsed = parse("tiers: [[0], [1]]", "mode: manage\ntiers: [[1], [0]]")
-        assert str(parsed.marks["tiers", 0, 1]) == "1.yaml:2:10"
+        assert str(parsed.places["tiers", 0, 1]) == "1.yaml:2:10"
 
 
 class TestFiles:
@@ -83,9 +84,9 @@ class TestFiles:
         assert caught.value.lines == (
             f"{folder}/a.yaml:2:8: byte 0xe9 is not UTF-8: save the file as UTF-8",
             f"{folder}/b.yaml:1:7: mode: expected manage or observe, found 'x'",
-            f"{folder}/c.yml:1:1: is not read: only names that end in .yaml are",
+            f"{folder}/c.yml:1:1: is not read: rename it so that it ends in .yaml",
             f"{folder}/d.yaml:1:1: does not exist",
-            f"{main}:1:1: cannot be read: Is a directory",
+            f"{main}:1:1: cannot be read: expected a regular file",
         )
 
     def test_a_folder_that_is_none_is_told(self, tmp_path: Path) -> None:
@@ -93,3 +94,32 @@ class TestFiles:
         folder.write_text("")
         with pytest.raises(ConfigErrors, match="cannot be listed: Not a directory"):
             configfile.load(tmp_path / "tierd.yaml", folder)
+
+
+class TestWhatIsNoConfiguration:
+    def test_a_fifo_is_not_waited_for(self, tmp_path: Path) -> None:
+        path = tmp_path / "fifo.yaml"
+        os.mkfifo(path)
+        with pytest.raises(ConfigErrors, match=r"fifo.yaml.*: expected a regular file"):
+            configfile.load(path, None, required=True)
+
+    def test_a_fifo_among_the_drop_ins_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "fifo.yaml")
+        with pytest.raises(ConfigErrors, match="expected a regular file"):
+            configfile.load(tmp_path / "none.yaml", tmp_path)
+
+    def test_a_device_is_not_read_for_ever(self) -> None:
+        with pytest.raises(ConfigErrors, match=r"/dev/zero.*: expected a regular file"):
+            configfile.load(Path("/dev/zero"), None, required=True)
+
+    def test_a_file_is_read_to_its_bound_and_no_further(self, tmp_path: Path) -> None:
+        path = tmp_path / "large.yaml"
+        with path.open("wb") as file:
+            file.write(b"headroom: 2%\n#")
+            file.truncate(configfile.FILE_BYTES_MAX + 1)
+        with pytest.raises(ConfigErrors, match="too large: expected at most 256 KiB"):
+            configfile.load(path, None, required=True)
+        # Up to this size the text is checked, and has its own limit.
+        path.write_bytes(b"headroom: 2%\n#" + b"x" * (configfile.FILE_BYTES_MAX - 14))
+        with pytest.raises(ConfigErrors, match="too large: expected at most 64 KiB"):
+            configfile.load(path, None, required=True)

@@ -1,4 +1,4 @@
-"""The command line as a table: arguments, exit code, and what is said where."""
+"""The command line as a table: arguments, exit code, and output."""
 
 import json
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures import machines
-from tests.fixtures.snapshots import SNAPSHOT
+from tests.fixtures.snapshots import FRESH, SNAPSHOT
 from tierd import cli
-from tierd.console import commands, manual, shipped
+from tierd.console import commands, shipped
 from tierd.console.arguments import VERBS, parse, parser
 from tierd.errors import ExitCode
 from tierd.kdamonds import saved
@@ -23,13 +23,14 @@ from tierd.record.snapshot import EventStatus, State, document, look
 from tierd.serving import api
 from tierd.serving.api import Sources
 from tierd.serving.inbox import Answer, Event
+from tools import man_pages
 
 
 @dataclass(frozen=True)
 class Row:
-    """A promise: what each stream says at least, or that it says nothing.
+    """A promise: texts that a stream must have, or that it is empty.
 
-    `{root}` is a captured machine, `{tmp}` an empty directory, `{run}` that of a daemon.
+    `{root}` is a captured machine, `{tmp}` an empty directory, `{run}` the directory of a daemon.
     """
 
     machine: str
@@ -38,17 +39,18 @@ class Row:
     out: tuple[str, ...] = ()
     err: tuple[str, ...] = ()
     daemon: str = "active"
-    """Which of DAEMONS it is that answers in `{run}`."""
+    """Which of DAEMONS answers in `{run}`."""
 
 
 DAEMONS: dict[str, dict[str, str]] = {
     "active": {
-        "/v1/status": json.dumps(document(SNAPSHOT)),
-        "/v1/recent": json.dumps({"looks": [look(SNAPSHOT)]}),
+        "/v1/status": json.dumps(document(FRESH)),
+        "/v1/recent": json.dumps({"looks": [look(FRESH)]}),
     },
+    "stuck": {"/v1/status": json.dumps(document(replace(SNAPSHOT, state=State.degraded)))},
     "degraded": {
         "/v1/status": json.dumps(
-            document(replace(SNAPSHOT, state=State.degraded, reason="node 1 is gone"))
+            document(replace(FRESH, state=State.degraded, reason="node 1 is gone"))
         )
     },
     "starting": {
@@ -58,7 +60,8 @@ DAEMONS: dict[str, dict[str, str]] = {
     "stranger": {"/v1/status": "hello"},
 }
 
-SIMULATED = ("on the SIMULATED machine two-tier", "nothing real is touched")
+SIMULATED = ("on the SIMULATED machine two-tier", "this machine is not touched")
+SHOWN = ("on the SIMULATED machine two-tier", "not on this one")
 NO_FILE = ("none.yaml",)
 QUIET = "--for 1s --run-dir {tmp} --state-dir {tmp} --config {root}/../quiet.yaml"
 LACKS = "--run-dir {tmp} --config {tmp}/none.yaml"
@@ -76,8 +79,18 @@ TABLE = [
     Row("two-tier-7.2", "plan --root {root} --writes", 0, ("kdamonds/nr_kdamonds = 2", "= on")),
     Row("two-tier-7.2", "plan --root {root} --json", 0, ('"tierd.plan/1"',)),
     Row("two-tier-7.2", "plan --root {root} --format damo", 0, ('"kdamonds"',)),
-    Row("two-tier-7.2", "plan --root {root} --observe", 0, ("count what it would move",)),
-    Row("two-tier-7.2", "plan --root {root} --diff", 5, ("nr_kdamonds: wanted '2', found '0'",)),
+    Row("two-tier-7.2", "plan --root {root} --observe", 0, ("and count, without moving anything",)),
+    Row("two-tier-7.2", "plan --root {root} --diff", 5, ("nr_kdamonds: expected '2', found '0'",)),
+    Row(
+        "one-tier-7.2", "plan --simulate", 0, (*SHOWN, "`tierd plan --simulate two-tier --writes`")
+    ),
+    Row(
+        "one-tier-7.2", "plan --simulate three-tier --writes", 0, ("# on the SIMULATED machine t",)
+    ),
+    Row("one-tier-7.2", "plan --simulate --json", 0, ('"tierd.plan/1"',)),
+    Row("one-tier-7.2", "plan --simulate nowhere", 2, (), ("no machine 'nowhere'", "two-tier")),
+    Row("one-tier-7.2", "tiers --simulate", 0, (*SHOWN, "tier 0 (fastest): memory_tier4")),
+    Row("one-tier-7.2", "doctor --simulate", 0, (*SHOWN, "tierd can run here", "ok    TD001")),
     Row("one-tier-7.2", "plan --root {root}", 69, (), ("tier",)),
     Row("two-tier-7.2", "doctor --root {root}", 0, ("tierd can run here", "TD010  DAMON modules")),
     Row("two-tier-7.2", "doctor --root {root} --json", 0, ('"tierd.doctor/1"',)),
@@ -87,8 +100,16 @@ TABLE = [
     Row("two-tier-7.2", "doctor --root {root} --bundle {tmp}/no/r", 1, (), ("cannot write",)),
     Row("two-tier-7.2", "status --run-dir {tmp}", 3, (), ("not running", "systemctl start")),
     Row("two-tier-7.2", "why 0 --run-dir {tmp}", 3, (), ("not running",)),
-    Row("two-tier-7.2", "why here --run-dir {tmp}", 2, (), ("'here' is no node", "tierd why 1")),
-    Row("two-tier-7.2", "status --run-dir {run}", 0, ("STUCK: ", "headroom is kept", "next: ")),
+    Row(
+        "two-tier-7.2",
+        "why here --run-dir {tmp}",
+        2,
+        (),
+        ("'here' is no node", "tierd why --run-dir"),
+    ),
+    Row("two-tier-7.2", "status --run-dir {run}", 0, ("headroom is kept", "next: ")),
+    Row("two-tier-7.2", "status --run-dir {run}", 4, ("STUCK: ",), daemon="stuck"),
+    Row("two-tier-7.2", "status --json --run-dir {run}", 4, ('"degraded"',), daemon="stuck"),
     Row("two-tier-7.2", "status --json --run-dir {run}", 0, ('"tierd.status/1"',)),
     Row(
         "two-tier-7.2",
@@ -109,9 +130,11 @@ TABLE = [
         daemon="stranger",
     ),
     Row("two-tier-7.2", "why node1 --run-dir {run}", 0, ("promote-1-0: promotion from node1",)),
-    Row("two-tier-7.2", "why 1 --run-dir {run}", 0, ("has not looked",), daemon="starting"),
+    Row(
+        "two-tier-7.2", "why 1 --run-dir {run}", 0, ("has not read the machine",), daemon="starting"
+    ),
     Row("two-tier-7.2", "why 9 --run-dir {run}", 2, (), ("no node 9", "there are: 0, 1")),
-    Row("two-tier-7.2", "top --run-dir {run}", 2, (), ("needs a terminal", "`tierd status`")),
+    Row("two-tier-7.2", "top --run-dir {run}", 2, (), ("`tierd top` needs", "`tierd status --")),
     Row(
         "two-tier-7.2",
         "observe --config {tmp}/none.yaml --simulate --run-dir {tmp}",
@@ -131,6 +154,7 @@ TABLE = [
     Row("two-tier-7.2", "history --state-dir {tmp}", 0, ("no reading", "history.ring")),
     Row("two-tier-7.2", "history --state-dir {tmp} --json", 0, ('"tierd.history/1"',)),
     Row("two-tier-7.2", "history --state-dir {tmp} --svg {tmp}/h.svg", 0, ("wrote",)),
+    Row("two-tier-7.2", "history --state-dir {tmp} --svg -", 0, ("<svg", "</svg>")),
     Row("two-tier-7.2", "history --state-dir {tmp} --svg {tmp}/no/h", 1, (), ("cannot write",)),
     Row("two-tier-7.2", "reload --run-dir {tmp}", 3, (), ("not running",)),
     Row("two-tier-7.2", "pause --run-dir {tmp}", 3, (), ("not running",)),
@@ -144,12 +168,12 @@ TABLE = [
         NO_FILE,
     ),
     Row("two-tier-7.2", f"run --simulate --observe {QUIET}", 0, SIMULATED, UNDONE),
-    # A machine without a kernel's files is none to run on.
+    # tierd cannot run on a machine without kernel files.
     Row(
         "two-tier-7.2",
         f"run --demo --root {{tmp}} {QUIET}",
         0,
-        ("Not on this machine: ", *SIMULATED),
+        ("cannot run on this machine: ", *SIMULATED),
         UNDONE,
     ),
     Row("two-tier-7.2", "resume --run-dir {tmp}", 3, (), ("not running",)),
@@ -157,22 +181,35 @@ TABLE = [
     Row("two-tier-7.2", "restore --after-service --run-dir {tmp}", 0, ("nothing to restore",)),
     Row("two-tier-7.2", "check {root}/../good.yaml", 0, ("good.yaml",)),
     Row("two-tier-7.2", "check {tmp}", 78, ("cannot",)),
+    Row(
+        "two-tier-7.2",
+        "check --machine {tmp}/none.json {root}/../good.yaml",
+        78,
+        (),
+        ("none.json: expected a regular file", "tierd doctor --bundle"),
+    ),
     Row("two-tier-7.2", "plan --root {root} --config {tmp}/none.yaml", 78, (), NO_FILE),
     Row("two-tier-7.2", "tiers --root {root} --config {tmp}/none.yaml", 78, (), NO_FILE),
     Row("two-tier-7.2", "doctor --root {root} --config {tmp}/none.yaml", 78, ("first: TD004",)),
     Row("two-tier-7.2", "doctor --root {root} --no-color", 0, ("ok    TD001",)),
     Row("two-tier-7.2", "events --since 1h --state-dir {tmp}", 0, ("no events",)),
     Row("two-tier-7.2", "history --since 1h --state-dir {tmp}", 0, ("no reading",)),
-    # Files that are folders: neither is read, whoever asks.
+    # Folders in the place of files cannot be read, not even by root.
     Row("two-tier-7.2", "events --state-dir {root}/..", 1, (), ("cannot read", "events.ring")),
     Row("two-tier-7.2", "history --state-dir {root}/..", 1, (), ("cannot read", "history.ring")),
     *(Row("two-tier-7.2", f"print {what}", 0, ("",)) for what in shipped.FILES),
+    *(
+        Row("two-tier-7.2", f"print {kind} {name}", 0, ("",))
+        for kind, names in shipped.KINDS.items()
+        for name in names
+    ),
+    Row("two-tier-7.2", "print preset", 0, ("gentle", "For machines where nothing may disturb")),
     Row(
         "two-tier-7.2",
         "run --simulate nowhere --for 1s --run-dir {tmp}",
-        1,
+        2,
         (),
-        ("no machine 'nowhere'",),
+        ("no machine 'nowhere'", "there are: ", "two-tier"),
     ),
 ]
 
@@ -232,11 +269,11 @@ def test_what_another_boot_left_is_nothing_to_restore(
 
 
 def options() -> set[str]:
-    """Every verb, alone and with each of its own options."""
+    """Return every verb, alone and with each of its own options."""
     return set(VERBS) | {
         f"{name} {action.option_strings[-1]}"
-        for name, verb in manual.verbs(parser()).items()
-        for action in manual.actions(verb, common=False)
+        for name, verb in man_pages.verbs(parser()).items()
+        for action in man_pages.actions(verb, common=False)
         if action.option_strings
     }
 
@@ -245,7 +282,7 @@ def options() -> set[str]:
 def test_every_option_of_every_command_has_a_row(words: str) -> None:
     verb, _, option = words.partition(" ")
     rows = [row.argv.split() for row in TABLE]
-    # That one has no end, and a test of its own.
+    # This one never ends, and has its own test.
     assert words == "events --follow" or any(
         argv[0] == verb and (not option or option in argv) for argv in rows
     )
@@ -267,6 +304,32 @@ def test_a_follower_ends_when_nobody_reads_on(tmp_path: Path) -> None:
         follower.stdout.close()
         kept.happened(EventStatus(3.0, "resume", "asked to"))
         assert (follower.wait(60), follower.stderr.read()) == (0, b"")
+
+
+@pytest.mark.parametrize("verb", ["run", "observe"])
+def test_a_machine_without_a_name_is_not_this_one(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [verb, "--simulate", "", "--for", "1s", "--root", str(tmp_path)]
+    assert cli.main([*words, "--run-dir", str(tmp_path / "run")]) == ExitCode.usage
+    assert "there are: " in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_empty_string_is_neither_a_path_nor_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """Path("") would be the current folder."""
+    tried = 0
+    for name, verb in man_pages.verbs(parser()).items():
+        for action in verb._actions:
+            if action.type is None or not (action.option_strings or action.nargs == "?"):
+                continue
+            tried += 1
+            words = ["0"] if name == "why" else ["unit"] if name == "print" else []
+            with pytest.raises(SystemExit) as caught:
+                cli.main([name, *words, *action.option_strings[-1:], ""])
+            assert caught.value.code == ExitCode.usage, (name, action.dest)
+            assert "expected" in capsys.readouterr().err
+    assert tried > 3 * len(VERBS)
 
 
 @pytest.mark.parametrize("argv", ["", "nonsense", "plan --writes --json", "run --for soon"])
@@ -327,7 +390,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 
 def test_status_reads_no_file_of_the_kernel(tmp_path: Path) -> None:
-    """Whatever DAMON is doing, and however long a command blocks, status does not wait for it."""
+    """`status` never waits for DAMON, even if a command blocks."""
     program = (
         "import sys; opened = []\n"
         "def hook(event, args):\n"
@@ -339,7 +402,7 @@ def test_status_reads_no_file_of_the_kernel(tmp_path: Path) -> None:
     )
     server = api.serve(
         tmp_path / "api.sock",
-        Sources({"/v1/status": json.dumps(document(SNAPSHOT))}.get, lambda _event: False),
+        Sources({"/v1/status": json.dumps(document(FRESH))}.get, lambda _event: False),
     )
     try:
         done = subprocess.run(
@@ -351,19 +414,31 @@ def test_status_reads_no_file_of_the_kernel(tmp_path: Path) -> None:
     assert "headroom is kept" in done.stdout
 
 
-def test_who_only_asks_means_the_daemon_of_the_system_unless_they_run_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_picture_harms_no_file_that_somebody_has_a_link_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for variable in ("RUNTIME_DIRECTORY", "STATE_DIRECTORY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    asking = parser().parse_args(["status"])
-    assert commands.run_dir(asking).run == Path("/run/tierd")
-    own = commands.run_dir(asking, starts=True).run
-    assert own == tmp_path / "tierd-4711"
-    own.mkdir()
-    assert commands.run_dir(asking).run == own
+    (tmp_path / "treasure").write_text("gold")
+    (tmp_path / "h.svg").symlink_to(tmp_path / "treasure")
+    words = ["history", "--state-dir", str(tmp_path), "--svg", str(tmp_path / "h.svg")]
+    assert cli.main(words) == 1
+    assert "not a regular file" in capsys.readouterr().err
+    assert (tmp_path / "treasure").read_text() == "gold"
+
+
+def test_nothing_is_run_or_undone_in_a_directory_that_others_prepared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Others may prepare such a directory in /tmp, with links to files of root."""
+    (tmp_path / "treasure").write_text("gold")
+    planted = tmp_path / "run"
+    planted.mkdir()
+    for name in ("lock", "state.json", "counters.json"):
+        (planted / name).symlink_to(tmp_path / "treasure")
+    planted.chmod(0o777)
+    for words in (["run", "--simulate", "--for", "1s"], ["restore"], ["restore", "--print"]):
+        assert cli.main([*words, "--run-dir", str(planted)]) == 77
+        assert "others could put files" in capsys.readouterr().err
+    assert (tmp_path / "treasure").read_text() == "gold"
 
 
 @pytest.mark.parametrize(
@@ -371,6 +446,7 @@ def test_who_only_asks_means_the_daemon_of_the_system_unless_they_run_one(
     [
         (".venv/bin/tierd", True, "tierd"),
         (".venv/bin/tierd", False, ".venv/bin/tierd"),
+        ("my work/.venv/bin/tierd", False, "'my work/.venv/bin/tierd'"),
         ("/x/tierd/__main__.py", False, f"{sys.executable} -m tierd"),
     ],
 )
@@ -391,6 +467,23 @@ def test_what_is_to_be_typed_in_a_second_terminal_can_be(
     words = f"run --simulate --observe {QUIET}".format(tmp=tmp_path, root=root)
     root.mkdir()
     assert cli.main(words.split()) == 0
-    assert (
-        f"second terminal: {name} status --run-dir {tmp_path}; {name} " in capsys.readouterr().out
-    )
+    where = f"--run-dir {tmp_path}"
+    wanted = f"second terminal: {name} status {where}; {name} history {where}\n"
+    assert wanted in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("completion tcsh", "tcsh"),
+        ("preset zsh", "no preset zsh; there are: aggressive"),
+        ("unit gentle", "there are: none"),
+    ],
+)
+def test_what_does_not_ship_is_said(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["print", *words.split()])
+    assert caught.value.code == ExitCode.usage
+    assert said in capsys.readouterr().err

@@ -1,6 +1,6 @@
-"""What `--json` prints: whole documents as they were, and the schemas that ship with them.
+"""What `--json` prints: whole documents, and the schemas that ship with them.
 
-A change shows as a change of the files in `documents/`: read the difference, then renew them with
+If a document changes, the files in `documents/` differ: read the difference, then renew them with
 `TIERD_RENEW_GOLDEN=1 pytest tests/unit/console/test_documents.py`.
 """
 
@@ -20,8 +20,7 @@ from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN, parked
 from tierd.clock import SystemClock
 from tierd.configuration.config import Config
-from tierd.console import arguments, commands, documentschema, lookback, shipped
-from tierd.console.documentschema import PUBLISHED, Published
+from tierd.console import arguments, commands, events_and_history, shipped
 from tierd.doctor import doctor, facts
 from tierd.kdamonds.kernel import Kernel
 from tierd.record import chronicle
@@ -30,6 +29,8 @@ from tierd.record.chronicle import Chronicle
 from tierd.record.rundir import RunDir
 from tierd.record.snapshot import EventStatus, Snapshot
 from tierd.views import history
+from tools import document_schemas
+from tools.document_schemas import PUBLISHED, Published
 
 GOLDEN = Path(__file__).parent / "documents"
 NOW = 4e9
@@ -48,16 +49,21 @@ def of_doctor(machine: str) -> Document:
 
 
 def of_command(words: str, machine: str, folder: Path) -> Document:
-    """What a command says of a machine; it is asked in the test's own process."""
+    """Return the document of a command for a machine. It runs in the process of the test."""
     machines.unpack(machines.load(machine).sysfs, folder / "root")
     said: list[str] = []
     asked = arguments.parse([*words.split(), "--root", str(folder / "root")])
-    commands.COMMANDS[asked.verb](asked, said.append)
+
+    def say(text: str, *, painted: bool = False) -> None:
+        assert not painted
+        said.append(text)
+
+    commands.COMMANDS[asked.verb](asked, say)
     return json.loads("\n".join(said))
 
 
 def kept(folder: Path) -> RunDir:
-    """Two readings and two events on disk."""
+    """Write two readings and two events to disk."""
     there = RunDir(folder, folder)
     writes = Chronicle(there)
     writes.happened(EventStatus(NOW, "running", "started"))
@@ -79,11 +85,11 @@ DOCUMENTS: dict[str, Callable[[Path], Document]] = {
     "tiers-two-socket-7.2": lambda folder: of_command("tiers --json", "two-socket-7.2", folder),
     "tiers-slow-offline-7.2": lambda folder: of_command("tiers --json", "slow-offline-7.2", folder),
     "events-two": lambda folder: json.loads(
-        lookback.events_json(lookback.kept_events(kept(folder), None))
+        events_and_history.events_json(events_and_history.kept_events(kept(folder), None))
     ),
-    "events-none": lambda _: json.loads(lookback.events_json(())),
+    "events-none": lambda _: json.loads(events_and_history.events_json(())),
     "history-two": lambda folder: json.loads(
-        history.as_json(chronicle.readings(kept(folder), NOW - 60), NOW - 60, NOW + 60)
+        history.as_json(chronicle.readings(kept(folder), NOW - 60, NOW + 60), NOW - 60, NOW + 60)
     ),
     "history-none": lambda _: json.loads(history.as_json((), NOW - 60, NOW)),
 }
@@ -93,7 +99,7 @@ def published(name: str) -> Published:
     return next(one for one in PUBLISHED if one.verb == name.partition("-")[0])
 
 
-# Plans are held, word for word, by test_golden_plans.py.
+# test_golden_plans.py tests plans, word for word.
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if not name.startswith("plan-")])
 def test_a_document_is_as_it_was(name: str, tmp_path: Path) -> None:
     text = json.dumps(DOCUMENTS[name](tmp_path), indent=1) + "\n"
@@ -110,7 +116,7 @@ def test_a_document_is_as_its_schema_says(name: str, tmp_path: Path) -> None:
     schema = json.loads(shipped.text(f"schema-{published(name).verb}"))
     assert document["schema"] == published(name).schema
     assert errors(schema, document) == []
-    # And says nothing that the schema does not know.
+    # The document has no name that the schema does not have.
     assert errors(closed(schema), document) == []
 
 
@@ -120,7 +126,7 @@ def errors(schema: Document, document: Document) -> list[str]:
 
 
 def closed(schema: Document) -> Document:
-    """The schema, with no room for names that it does not have."""
+    """Return the schema, but without additional names."""
     made = copy.deepcopy(schema)
     _close(made)
     return made
@@ -139,7 +145,7 @@ def _close(schema: Document) -> None:
 
 @pytest.mark.parametrize("one", PUBLISHED, ids=lambda one: one.verb)
 def test_a_schema_is_one(one: Published) -> None:
-    jsonschema.Draft202012Validator.check_schema(documentschema.of(one))
+    jsonschema.Draft202012Validator.check_schema(document_schemas.of(one))
 
 
 def test_every_verb_that_speaks_json_has_a_schema() -> None:

@@ -1,7 +1,7 @@
-"""What programs get: the names and types of every JSON document are promises, and only grow.
+"""The names and types in every JSON document are promises: names are only ever added.
 
-What was promised stands in `shapes.json`. A name that goes or changes its type fails here; what is
-new is added with `TIERD_RENEW_GOLDEN=1 pytest tests/unit/console/test_json_shapes.py`.
+The promises are in `shapes.json`. The test fails if a name goes or changes its type. Add new names
+with `TIERD_RENEW_GOLDEN=1 pytest tests/unit/console/test_json_shapes.py`.
 """
 
 import json
@@ -23,7 +23,7 @@ from tierd.record.snapshot import EventStatus, Snapshot, document, look
 GOLDEN = Path(__file__).parent / "shapes.json"
 
 Shape = Any
-"""Names to shapes, a list with the shape of its members, or the types of a value, with bars."""
+"""A dict of names and shapes, a list with the shape of its members, or types with bars."""
 
 
 def shape_of(value: object) -> Shape:
@@ -46,7 +46,7 @@ def shape_of(value: object) -> Shape:
 
 
 def both(one: Shape, other: Shape) -> Shape:
-    """What holds for values of either shape."""
+    """Return a shape for values of either shape."""
     if isinstance(one, dict) and isinstance(other, dict):
         names = [*one, *(name for name in other if name not in one)]
         return {
@@ -59,12 +59,12 @@ def both(one: Shape, other: Shape) -> Shape:
         return [both(one[0], other[0])] if one and other else one or other
     if isinstance(one, str) and isinstance(other, str):
         return "|".join(sorted({*one.split("|"), *other.split("|")}))
-    # Something or nothing: null beside an object.
+    # An object that may be null.
     return next(shape for shape in (one, other) if not isinstance(shape, str))
 
 
 def missing(promised: Shape, found: Shape, where: str = "") -> list[str]:
-    """What was promised and is not there, or is of a type that was not promised."""
+    """Return the promises that are not kept: a name is gone, or its type has changed."""
     if isinstance(promised, dict) and isinstance(found, dict):
         return [
             problem
@@ -94,7 +94,7 @@ def from_command(argv: str, capsys: pytest.CaptureFixture[str]) -> Shape:
 
 @pytest.fixture
 def shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Shape]:
-    """The shape of each document as it is now, by its schema."""
+    """Return the present shape of each document, by its schema."""
     root, kept = tmp_path / "root", RunDir(tmp_path, tmp_path)
     machines.unpack(machines.load("three-tier-7.2").sysfs, root)
     chronicle = Chronicle(kept)

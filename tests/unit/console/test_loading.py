@@ -1,5 +1,7 @@
-"""What a command loads is most of the time that it takes, and a count of it, unlike that time, is
-the same on every machine."""
+"""Which modules each command loads.
+
+Loading takes most of a command's time. Unlike that time, the modules are the same on every machine.
+"""
 
 import json
 import subprocess
@@ -9,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures import machines
-from tests.fixtures.snapshots import SNAPSHOT
+from tests.fixtures.snapshots import FRESH, SNAPSHOT
 from tierd.record.chronicle import Chronicle
 from tierd.record.rundir import RunDir
 from tierd.record.snapshot import document
 from tierd.serving import api
 from tierd.serving.api import Sources
 
-# Runs a command, and prints what it has loaded that the interpreter had not.
+# Runs a command, and prints the modules that it has loaded.
 PROGRAM = """
 import io, sys
 before = set(sys.modules)
@@ -26,13 +28,14 @@ code = cli.main(sys.argv[1:])
 print(code, *sorted(set(sys.modules) - before), file=said)
 """
 
-# What every command has, `status` and `print` alike.
+# Modules that every command loads, also `status` and `print`.
 CORE = {
     "tierd",
     "tierd.cli",
     "tierd.console",
     "tierd.console.arguments",
     "tierd.console.commands",
+    "tierd.console.directories",
     "tierd.console.shipped",
     "tierd.errors",
     "tierd.record",
@@ -42,11 +45,14 @@ CORE = {
     "tierd.units",
     "tierd.views",
     "tierd.views.terminal",
+    "tierd.views.visible",
 }
 STATUS = CORE | {"tierd.views.render", "tierd.record.sensed", "tierd.views.statusview"}
 LOOKING_BACK = STATUS - {"tierd.views.statusview"} | {
-    "tierd.console.lookback",
+    "tierd.console.events_and_history",
+    "tierd.record.bookkeeping",
     "tierd.record.chronicle",
+    "tierd.record.fields",
     "tierd.record.ring",
     "tierd.record.snapshot",
     "tierd.views.history",
@@ -54,7 +60,8 @@ LOOKING_BACK = STATUS - {"tierd.views.statusview"} | {
     "tierd.views.plots",
 }
 
-# Of the standard library, each as long to load as a quarter of what `status` needs of tierd.
+# Modules of the standard library. Each takes as long to load as a quarter of what `status` needs of
+# tierd.
 SLOW = {
     "asyncio",
     "dataclasses",
@@ -67,7 +74,7 @@ SLOW = {
     "shutil",
     "subprocess",
 }
-# What only the daemon has to do with.
+# Modules that only the daemon needs.
 DAEMONS = {
     "http",
     "prometheus_client",
@@ -85,16 +92,16 @@ DAEMONS = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A machine, and a daemon's files of which it would say nothing unusual."""
+    """Return a folder with a machine, and with files of a healthy daemon."""
     machines.unpack(machines.load("two-tier-7.2").sysfs, tmp_path / "root")
     Chronicle(RunDir(tmp_path, tmp_path)).saw(SNAPSHOT)
     return tmp_path
 
 
 def loaded(folder: Path, words: str) -> set[str]:
-    """The modules that the command has loaded in the end."""
+    """Return the modules that the command has loaded at its end."""
     places = f"--root {folder}/root --run-dir {folder} --state-dir {folder}"
-    look = {"/v1/status": document(SNAPSHOT), "/v1/recent": {"looks": [document(SNAPSHOT)]}}
+    look = {"/v1/status": document(FRESH), "/v1/recent": {"looks": [document(SNAPSHOT)]}}
     server = api.serve(
         folder / "api.sock",
         Sources({path: json.dumps(what) for path, what in look.items()}.get, lambda _event: False),
@@ -119,7 +126,7 @@ def ours(modules: set[str]) -> set[str]:
 
 
 def strangers(modules: set[str]) -> set[str]:
-    """What is neither tierd's nor Python's; what a module in C has of its compiler counts not."""
+    """Return modules that are neither tierd's nor Python's nor Cython's."""
     tops = {module.partition(".")[0] for module in modules}
     return {
         top

@@ -1,6 +1,8 @@
-"""`tierd top`: frames as values, and the whole thing in a terminal of any size."""
+"""`tierd top`: single frames, and the whole program in terminals of several sizes."""
 
 import json
+import os
+import select
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.fixtures.snapshots import MB, SNAPSHOT, with_nodes
 from tierd.console import top
@@ -42,9 +46,18 @@ def test_a_frame_fills_the_terminal_and_no_more(columns: int, rows: int) -> None
         assert drawn[-1].startswith("q quit")
 
 
+@given(columns=st.integers(1, 90), rows=st.integers(1, 40), seconds=st.integers(0, 3))
+def test_a_frame_fits_the_smallest_terminal(columns: int, rows: int, seconds: int) -> None:
+    for view in (watched(seconds), screen.lost(watched(seconds), "tierd is not running")):
+        drawn = screen.frame(view, NOW, columns, rows, UNICODE)
+        assert len(drawn) == rows
+        assert max(map(len, drawn)) <= columns
+        assert drawn[-1] == "q quit   space freeze   + faster   - slower   every 1 s"[:columns]
+
+
 def test_a_frame_has_it_all() -> None:
     drawn = "\n".join(screen.frame(watched(), NOW, 80, 40, ASCII))
-    for said in ("ACTIVE", "node0", "up ", "hot below", "promote-1-0", "running: started"):
+    for said in ("ACTIVE", "node0", "promoted ", "hot below", "promote-1-0", "running: started"):
         assert said in drawn
     assert "#####" in drawn
 
@@ -95,13 +108,49 @@ def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
     assert "needs a terminal" in done.stderr
 
 
-# In a terminal, as a person sees it.
+# Bound of a wait for a program, in seconds. On a busy machine it takes seconds to start.
+SAYS_S_MAX = 60
+
+
+def test_a_terminal_that_goes_away_ends_it_with_a_sentence(tmp_path: Path) -> None:
+    """A window may be closed, or a connection may break."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tierd", "top", "--run-dir", str(tmp_path)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TERM": "xterm"},
+    ) as started:
+        os.close(theirs)
+        try:
+            # Wait for the first frame.
+            drawn = b""
+            while b"waiting: " not in drawn:
+                ready, _, _ = select.select([ours], [], [], SAYS_S_MAX)
+                assert ready, f"drew nothing more after {drawn!r}"
+                drawn += os.read(ours, 4096)
+            os.close(ours)
+            _, said = started.communicate(timeout=SAYS_S_MAX)
+        finally:
+            # Do not wait for a program that goes on.
+            started.kill()
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    # The program may first see that it gets no keys, or that it cannot draw.
+    assert started.returncode in (0, 1)
+    assert bool(said) is bool(started.returncode)
+    assert all(line.startswith("tierd: ") for line in said.splitlines()), said
+
+
+# The tests below use a real terminal. This is the bound of looks at its screen.
 LOOKS_MAX = 60
 
 
 @dataclass
 class Daemon:
-    """Answers like one, and knows how often it was asked: between two questions lies a frame."""
+    """Answers like a daemon, and counts requests. There is a frame between two requests."""
 
     folder: Path
     asked: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
@@ -124,7 +173,7 @@ class Daemon:
 
 @dataclass
 class Terminal:
-    """A tmux of our own with `tierd top` in it."""
+    """A tmux with `tierd top` in it."""
 
     socket: Path
     daemon: Daemon
@@ -143,13 +192,13 @@ class Terminal:
         command = f"{sys.executable} -m tierd top --run-dir {self.daemon.folder}"
         size = ("-x", str(columns), "-y", str(rows))
         self.tmux("new-session", "-d", *size, command)
-        # What is typed before the first frame is lost.
+        # Keys before the first frame are lost.
         self.until("every 1 s")
         self.tmux("send-keys", "+")
         self.until("every 0.5 s")
 
     def until(self, text: str) -> list[str]:
-        """What is on the screen once it has that text, after some frames at most."""
+        """Wait some frames until the screen has a text, and return its lines."""
         drawn = ""
         for _ in range(LOOKS_MAX):
             drawn = self.tmux("capture-pane", "-p")
@@ -174,7 +223,7 @@ def test_in_a_terminal(terminal: Terminal, columns: int) -> None:
     try:
         terminal.begin(columns, 30)
         drawn = terminal.until("q quit")
-        assert drawn[0].startswith("STUCK: no look")
+        assert drawn[0].startswith("STUCK: no new reading")
         assert drawn[29].startswith("q quit")
         assert any(line.startswith("  node0") and line.count("[") == 1 for line in drawn)
         assert any("promote-1-0" in line and "30 MB/s" in line for line in drawn)

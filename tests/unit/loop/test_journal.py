@@ -1,4 +1,4 @@
-"""Log entries as the journal takes them."""
+"""Log entries in the format of the journal."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ def test_a_kind_of_event_keeps_its_id() -> None:
     ids = {journal.message_id(event) for event in ("degraded", "reload", "reload_failed")}
     assert len(ids) == 3
     assert all(re.fullmatch(r"[0-9a-f]{32}", found) for found in ids)
-    # Somebody's alert looks for it.
+    # Alerts of users may look for this id.
     assert journal.message_id("degraded") == "f800534d2a7052549a6a775cb1c948ba"
 
 

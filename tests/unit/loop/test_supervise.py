@@ -1,4 +1,4 @@
-"""When the loop tries again."""
+"""When the loop tries again, and when it refreshes statistics."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ def test_the_first_failure_waits_the_least_however_long_it_ran() -> None:
 def test_refreshes_take_a_bounded_share_of_the_time(at_s: float, cost_s: float) -> None:
     refresh = Refresh(at_s, cost_s)
     again_s = at_s + cost_s / REFRESH_SHARE_MAX
-    # The next one ends when this one's cost is its share of the time between their ends.
+    # The next one ends when the cost is its share of the time between the two ends.
     assert refresh.due(again_s - cost_s + 0.01)
     assert not refresh.due(again_s - cost_s - 0.01)
 

@@ -1,4 +1,4 @@
-"""What systemd is told, over a real datagram socket."""
+"""Messages to systemd, over a real datagram socket."""
 
 import socket
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from tierd.serving.inbox import Event, Verb
 
 @dataclass
 class Systemd:
-    """Hears what it is told; its clock goes when somebody waits."""
+    """Records messages. Its clock advances when somebody waits."""
 
     heard: list[str] = field(default_factory=list)
     now_s: float = 0.0
@@ -81,7 +81,7 @@ def test_no_watchdog_no_signs_of_life_and_one_wait() -> None:
 
 
 def test_signs_of_life_are_not_more_than_wanted() -> None:
-    """One per write to the kernel would be thousands."""
+    """If each write sent one, there would be thousands."""
     told = Systemd()
     notifier = told.notifier(watchdog_s=40.0)
     for _ in range(1000):

@@ -1,4 +1,4 @@
-"""Programs, and what they are bound to, from the files of /proc."""
+"""Programs and the nodes that they are bound to, from the files of /proc."""
 
 from errno import EACCES
 
@@ -26,8 +26,8 @@ def status(name: str, rss_kb: int, mems: str = "0-1") -> str:
 
 
 def test_only_what_is_bound_counts() -> None:
-    assert bound_bytes(NUMA_MAPS) == 51200 * 4096 + 2 * 2 * MIB
-    assert bound_bytes("") == 0
+    assert bound_bytes("proc/1/numa_maps", NUMA_MAPS) == 51200 * 4096 + 2 * 2 * MIB
+    assert bound_bytes("proc/1/numa_maps", "") == 0
 
 
 def test_programs_by_size_without_kernel_threads_and_those_that_end() -> None:
@@ -40,7 +40,7 @@ def test_programs_by_size_without_kernel_threads_and_those_that_end() -> None:
         "proc/meminfo": "",
     }
     assert processes(TextSysfs(files)) == (
-        Process(30, "db", 300 * MIB, (0,), bound_bytes(NUMA_MAPS)),
+        Process(30, "db", 300 * MIB, (0,), bound_bytes("proc/1/numa_maps", NUMA_MAPS)),
         Process(1, "init", 1000 * 1024, (0, 1)),
     )
 
@@ -59,7 +59,7 @@ def test_a_huge_program_is_not_looked_into() -> None:
 def test_programs_that_place_memory_are_rivals_by_name() -> None:
     names = ("init", "damo", "numad", "numad")
     files = {f"proc/{pid}/comm": f"{name}\n" for pid, name in enumerate(names, 1)}
-    # One that ended meanwhile, and what is no process.
+    # A process that has ended, and a file that is not a process.
     files |= {"proc/9/stat": "", "proc/version": "Linux"}
     found = placers(TextSysfs(files))
     assert found == ("numad", "damo")

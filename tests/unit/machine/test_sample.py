@@ -7,7 +7,7 @@ from tests.fixtures.machines import TextSysfs
 from tests.fixtures.machines.made import MadeNode, make
 from tierd.errors import TierdError
 from tierd.machine.discovery import survey
-from tierd.machine.observe import KDAMONDS
+from tierd.machine.features import KDAMONDS
 from tierd.machine.sample import Pressure, SchemeSample, sample, sum_watermarks
 from tierd.machine.zoneinfo import Zone, page_bytes, parse_zones
 from tierd.sysfs import SysfsError
@@ -131,7 +131,7 @@ def test_watermarks_are_summed_over_zones_that_hand_out_pages() -> None:
             managed_pages=10000,
             boost_pages=50,
         ),
-        # An empty Movable zone prints 32 for each, and means nothing by it.
+        # An empty Movable zone prints 32 for each watermark. These do not count.
         zone("Movable", min_pages=32, low_pages=32, high_pages=32, promo_pages=32, managed_pages=0),
     )
     found = sum_watermarks(0, zones, 4096)

@@ -1,4 +1,4 @@
-"""Who set a sysctl."""
+"""Which program or file has set a sysctl."""
 
 from tests.fixtures.machines import TextSysfs
 from tierd.machine.sysctls import Claim, claims, owner

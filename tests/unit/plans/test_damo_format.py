@@ -1,7 +1,7 @@
-"""What damo itself makes of our JSON: it reads it, and writes the same files as we do.
+"""damo reads our JSON, and writes the same files from it as we do.
 
-damo runs in a process of its own, on a copy of the tree below a temporary directory: it is never
-asked to look at the machine.
+damo runs in its own process, on a copy of the tree in a temporary directory. It never reads the
+machine.
 """
 
 import json
@@ -14,19 +14,20 @@ import pytest
 
 from tierd import policy
 from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode
-from tierd.machine import discovery, observe
-from tierd.machine.observe import KDAMONDS
+from tierd.machine import discovery, features
+from tierd.machine.cgroups import Cgroups
+from tierd.machine.features import KDAMONDS
 from tierd.plans import damo_format
 from tierd.plans.changes import is_count
 from tierd.plans.damon import scheme_dir
 from tierd.plans.plan import Plan
-from tierd.sim import machine
-from tierd.sim.kernel import SimKernel
+from tierd.sim import machine_model
+from tierd.sim.sim_kernel import SimKernel
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 MACHINES = ("two-tier", "three-tier", "two-socket")
 
-# Numbers, words and switches of each kind, which damo then has to replace.
+# A wrong value for numbers, words and switches, which damo has to replace.
 WRONG = "1"
 
 WRITE = """
@@ -38,21 +39,24 @@ error = _damon_sysfs.write_kdamonds_dir(sys.argv[2], kdamonds)
 sys.exit(error)
 """
 
-# What damo has no word for: `state` is another step, and it leaves what it finds there.
+# What damo does not write: `state` is another step, and it does not change it here.
 NOT_DAMOS = ("/state",)
 
 
 def made(series: str, name: str, config: Config) -> tuple[SimKernel, Plan]:
-    kernel = SimKernel(series, machine.load(name), block_pages=512)
-    capabilities = observe.probe(kernel)
+    kernel = SimKernel(series, machine_model.load(name), block_pages=512)
+    capabilities = features.probe(kernel)
     plan = policy.plan(
-        discovery.survey(kernel, None), capabilities, config, cgroups=("/", "/a", "/b")
+        discovery.survey(kernel, None),
+        capabilities,
+        config,
+        cgroups=Cgroups({"/": 0, "/a": 0, "/b": 0}),
     )
     return kernel, plan
 
 
 def damo_writes(kernel: SimKernel, plan: Plan, folder: Path) -> dict[str, str]:
-    """Our list, as damo leaves the files after it was given our JSON."""
+    """Return our writes as damo leaves the files after `damo start` with our JSON."""
     listed = [write for write in plan.writes if not write.path.endswith(NOT_DAMOS)]
     for write in listed:
         kernel.write(write.path, write.value)
@@ -63,7 +67,8 @@ def damo_writes(kernel: SimKernel, plan: Plan, folder: Path) -> dict[str, str]:
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         counts = is_count(f"/{path}") or path.endswith(("nr_probes", "nr_dests"))
-        # damo counts on a new filter's `allow`, and leaves counts that are right already.
+        # damo relies on the default of a new filter's `allow`, and does not write counts that are
+        # right.
         kept = counts or path.endswith("/allow")
         file.write_text(kernel.read(f"{KDAMONDS}/{path}") if kept else WRONG)
     asked = folder / "plan.json"
@@ -101,7 +106,7 @@ def listed(plan: Plan) -> dict[str, str]:
 
 
 def without(files: dict[str, str], aside: set[str]) -> dict[str, str]:
-    """The files but for targets of schemes that move nothing: damo writes none for these."""
+    """Return the files without the targets of stat schemes: damo writes none for these."""
     assert aside < set(files)
     return {path: value for path, value in files.items() if path not in aside}
 

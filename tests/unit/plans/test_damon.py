@@ -1,4 +1,4 @@
-"""The write list: its order, that it is complete, and what is refused."""
+"""The list of writes: its order, that it is complete, and the values that it refuses."""
 
 from dataclasses import replace
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tierd import policy
 from tierd.configuration.config import Config, Tuner
 from tierd.errors import TierdError
-from tierd.machine import discovery, observe
-from tierd.machine.observe import KDAMONDS, Capabilities, Feature
-from tierd.plans.changes import Kind, difference, is_count, values
+from tierd.machine import discovery, features
+from tierd.machine.features import KDAMONDS, Capabilities, Feature
+from tierd.plans.changes import ChangeMethod, difference, is_count, values
 from tierd.plans.damon import (
     Action,
     Context,
@@ -29,10 +29,10 @@ from tierd.plans.damon import (
     writes,
 )
 from tierd.plans.plan import Plan
-from tierd.plans.safety import check
+from tierd.plans.safety import require_safe
 from tierd.ranges import Range
-from tierd.sim import machine
-from tierd.sim.kernel import SimKernel
+from tierd.sim import machine_model
+from tierd.sim.sim_kernel import SimKernel
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 ALL = Capabilities(frozenset(Feature))
@@ -41,17 +41,17 @@ READ_ONLY = ("pid", "avail_operations", "effective_bytes", "total_bytes")
 
 
 def kernel(series: str, name: str = "two-tier") -> SimKernel:
-    return SimKernel(series, machine.load(name), block_pages=512)
+    return SimKernel(series, machine_model.load(name), block_pages=512)
 
 
 def plan(series: str = "7.3", config: Config | None = None, name: str = "two-tier") -> Plan:
     sysfs = kernel(series, name)
     topology = discovery.survey(sysfs, None)
-    return policy.plan(topology, observe.probe(sysfs), config or KERNEL)
+    return policy.plan(topology, features.probe(sysfs), config or KERNEL)
 
 
 @pytest.mark.parametrize("series", SERIES)
-def test_a_kernel_takes_the_list_in_its_order(series: str) -> None:
+def test_a_kernel_accepts_the_writes_in_their_order(series: str) -> None:
     sysfs = kernel(series)
     sysfs.write("sys/module/damon_stat/parameters/enabled", "N") if sysfs.exists(
         "sys/module/damon_stat"
@@ -63,7 +63,7 @@ def test_a_kernel_takes_the_list_in_its_order(series: str) -> None:
 
 @pytest.mark.parametrize("series", SERIES)
 def test_every_file_of_the_kernel_is_either_written_or_not_used(series: str) -> None:
-    """A file of a new kernel that nobody has thought about shows up here."""
+    """This test fails if a new kernel has a file that tierd does not know."""
     sysfs = kernel(series)
     listed = plan(series).writes
     for write in listed:
@@ -76,12 +76,12 @@ def test_every_file_of_the_kernel_is_either_written_or_not_used(series: str) -> 
     for path in sysfs.files(KDAMONDS):
         name = path.rpartition("/")[2]
         skipped = name in unused or name in READ_ONLY or "/stats/" in path or "tried" in path
-        # Filters have one home each; min and max are those of hugepage_size filters.
+        # A filter is in one directory only. Files min and max are for hugepage_size filters.
         skipped |= "filters/" in path and name in ("nr_filters", "min", "max")
         assert skipped or f"{KDAMONDS}/{path}" in written, path
 
 
-def test_counts_come_before_what_they_make() -> None:
+def test_counts_come_before_the_files_that_they_create() -> None:
     seen: set[str] = set()
     for write in plan(name="three-tier").writes:
         parts = write.path.split("/")
@@ -144,33 +144,33 @@ UNSAFE = {
 
 
 @pytest.mark.parametrize("says", UNSAFE)
-def test_what_is_dangerous_on_some_kernel_is_refused(says: str) -> None:
+def test_values_that_are_unsafe_on_some_kernel_are_refused(says: str) -> None:
     with pytest.raises(TierdError, match=says):
-        check(UNSAFE[says], frozenset({0, 1}), ALL)
+        require_safe(UNSAFE[says], frozenset({0, 1}), ALL)
 
 
 def test_a_filter_that_allows_needs_a_kernel_that_can() -> None:
     allowing = altered(P, filters=(Filter(FilterType.young, matching=True, allow=True),))
-    check(allowing, frozenset({0, 1}), ALL)
+    require_safe(allowing, frozenset({0, 1}), ALL)
     with pytest.raises(TierdError, match="allows"):
-        check(allowing, frozenset({0, 1}), Capabilities(frozenset()))
+        require_safe(allowing, frozenset({0, 1}), Capabilities(frozenset()))
 
 
-def test_what_moves_nothing_may_be_unlimited() -> None:
+def test_a_stat_scheme_needs_no_limit() -> None:
     free = altered(P, action=Action.stat, quota=replace(QUOTA, bytes_max=0))
-    check(free, frozenset({0, 1}), ALL)
+    require_safe(free, frozenset({0, 1}), ALL)
 
 
-def test_no_difference_from_itself() -> None:
+def test_a_list_has_no_difference_from_itself() -> None:
     found = values(P.writes)
     change = difference(found, P.writes)
-    assert (change.kind, change.stage, change.kdamonds) == (Kind.none, (), ())
+    assert (change.method, change.stage, change.kdamonds) == (ChangeMethod.none, (), ())
 
 
-def test_tuned_intervals_are_no_difference_while_their_goal_stands() -> None:
+def test_tuned_intervals_are_no_difference_if_their_goal_is_the_same() -> None:
     sample = f"{KDAMONDS}/0/contexts/0/monitoring_attrs/intervals/sample_us"
     found = values(P.writes) | {sample: "80000"}
-    assert difference(found, P.writes).kind is Kind.none
+    assert difference(found, P.writes).method is ChangeMethod.none
     goal = f"{KDAMONDS}/0/contexts/0/monitoring_attrs/intervals/intervals_goal/access_bp"
     change = difference(found | {goal: "100"}, P.writes)
     assert {write.path for write in change.stage} == {sample, goal}
@@ -179,23 +179,23 @@ def test_tuned_intervals_are_no_difference_while_their_goal_stands() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "kind"),
     [
-        ("quotas/goals/0/target_value", "9", Kind.goals),
-        ("quotas/goals/0/current_value", "9", Kind.none),
-        ("quotas/goals/0/nid", "1", Kind.restart),
-        ("quotas/goals/nr_goals", "0", Kind.restart),
-        ("quotas/bytes", "9", Kind.commit),
-        ("action", "stat", Kind.commit),
-        ("ops_filters/nr_filters", "0", Kind.commit),
+        ("quotas/goals/0/target_value", "9", ChangeMethod.goals),
+        ("quotas/goals/0/current_value", "9", ChangeMethod.none),
+        ("quotas/goals/0/nid", "1", ChangeMethod.restart),
+        ("quotas/goals/nr_goals", "0", ChangeMethod.restart),
+        ("quotas/bytes", "9", ChangeMethod.commit),
+        ("action", "stat", ChangeMethod.commit),
+        ("ops_filters/nr_filters", "0", ChangeMethod.commit),
     ],
 )
-def test_the_smallest_change_is_chosen(name: str, value: str, kind: Kind) -> None:
+def test_the_smallest_change_is_chosen(name: str, value: str, kind: ChangeMethod) -> None:
     path = f"{scheme_dir(1, 0)}/{name}"
     change = difference(values(P.writes) | {path: value}, P.writes)
-    assert change.kind is kind
-    assert change.kdamonds == ((1,) if kind is not Kind.none else ())
+    assert change.method is kind
+    assert change.kdamonds == ((1,) if kind is not ChangeMethod.none else ())
 
 
-def test_a_count_that_changes_brings_all_below_it() -> None:
+def test_another_count_has_all_files_below_it_written_again() -> None:
     path = f"{scheme_dir(0, 0)}/ops_filters/nr_filters"
     change = difference(values(P.writes) | {path: "0"}, P.writes)
     folder = f"{scheme_dir(0, 0)}/ops_filters/"
@@ -204,7 +204,7 @@ def test_a_count_that_changes_brings_all_below_it() -> None:
 
 @given(st.sets(st.integers(0, len(P.writes) - 1)), st.sampled_from(("0", "7")))
 def test_any_tree_can_be_made_into_the_plan(wrong: set[int], value: str) -> None:
-    """What is staged, on top of what is found, is the plan."""
+    """The staged writes change any values that were found into those of the plan."""
     wanted = {w.path: w.value for w in P.writes if not w.path.endswith("/state")}
     found = wanted | {P.writes[i].path: value for i in wrong if P.writes[i].path in wanted}
     for write in difference(found, P.writes).stage:
@@ -219,5 +219,5 @@ def test_any_tree_can_be_made_into_the_plan(wrong: set[int], value: str) -> None
     assert set(found) == set(wanted)
 
 
-def test_writes_of_no_kdamond_empty_the_tree() -> None:
+def test_the_writes_of_no_kdamonds_remove_all() -> None:
     assert writes((), ALL) == (Write(f"{KDAMONDS}/nr_kdamonds", "0"),)

@@ -1,4 +1,4 @@
-"""What would move if tierd moved."""
+"""What tierd would move."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ def test_what_the_sensor_counts_and_is_not_data_is_left_out() -> None:
 
 def test_both_ways() -> None:
     found = outlook((SNAPSHOT,))
-    # 50 MiB rise; 120 are free and 100 are kept, so 30 have to make room.
+    # 50 MiB come up. 120 MiB are free and 100 MiB are kept, so 30 MiB have to go down.
     assert found == Outlook(50 * MIB, (1,), 280 * MIB, (0,), 50 * MIB, 30 * MIB)
     assert sentence(found) == (
         "50 MiB hot on the slow tier (node1), 280 MiB cold on the fast tier (node0); "

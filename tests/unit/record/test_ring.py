@@ -1,4 +1,4 @@
-"""The ring: fixed size, newest records, and nothing half written comes back."""
+"""The ring has a fixed size and the newest records, and never returns a half-written one."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def test_no_file_is_none(tmp_path: Path) -> None:
 def test_a_torn_record_is_dropped_and_the_others_stay(
     number: int, offset: int, noise: bytes
 ) -> None:
-    """A power cut leaves any mixture of old and new bytes in one slot."""
+    """After a power cut one slot may be any mixture of old and new bytes."""
     whole = bytearray(_blob(range(1, SLOTS + 1)))
     start = HEAD_BYTES + (number - 1) * SLOT_BYTES
     before = bytes(whole[start : start + SLOT_BYTES])
@@ -86,6 +86,61 @@ def test_a_file_that_was_cut_short_keeps_what_is_there() -> None:
 def test_what_is_no_ring_is_damaged(raw: bytes) -> None:
     with pytest.raises(Damaged, match=r"x\.ring is damaged"):
         ring.parse(raw, WHERE)
+
+
+def test_a_head_that_claims_too_much_is_damaged() -> None:
+    for slots, slot_bytes in ((0, 64), (8, 16), (8, 0), (2**20, 64), (8, 2**20), (2**14, 2**16)):
+        raw = ring._head(slots, slot_bytes) + bytes(4096)
+        with pytest.raises(Damaged):
+            ring.parse(raw, WHERE)
+
+
+def test_a_file_of_holes_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "x.ring"
+    path.write_bytes(ring._head(2**28, 17))
+    with path.open("r+b") as file:
+        file.truncate(2**28 * 17)
+    with pytest.raises(FileError, match="longer than"):
+        ring.read(path)
+
+
+def test_a_number_beyond_all_bounds_is_passed_over() -> None:
+    blob = _blob(range(1, 3)) + b""
+    number = 2**64 - SLOTS + 3
+    slot = ring._slot(Record(number, b"x"), SLOT_BYTES)
+    start = HEAD_BYTES + (number - 1) % SLOTS * SLOT_BYTES
+    forged = blob[:start] + slot + blob[start + SLOT_BYTES :]
+    assert numbers(ring.parse(forged, WHERE)) == [1, 2]
+
+
+def test_another_file_in_its_place_is_not_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "x.ring"
+    filled(path, 1)
+    path.write_bytes(b"noise" * 1000)
+    with pytest.raises(Damaged):
+        ring.append(path, Contents(SLOTS, SLOT_BYTES, ()), Record(2, b""))
+    assert path.read_bytes() == b"noise" * 1000
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    filled(tmp_path / "real", 1)
+    (tmp_path / "x.ring").symlink_to(tmp_path / "real")
+    with pytest.raises(FileError):
+        ring.append(tmp_path / "x.ring", Contents(SLOTS, SLOT_BYTES, ()), Record(2, b""))
+    with pytest.raises(FileError):
+        ring.read(tmp_path / "x.ring")
+
+
+def test_a_ring_never_becomes_larger_than_can_be_read(tmp_path: Path) -> None:
+    slot_bytes = ring.SLOT_BYTES_MAX
+    slots = ring.slots_max(slot_bytes)
+    records = [Record(number, b"x") for number in range(1, 2 * slots + 1)]
+    ring.create(tmp_path / "x", slots, slot_bytes, records)
+    found = ring.read(tmp_path / "x")
+    assert found is not None
+    assert numbers(found) == list(range(slots + 1, 2 * slots + 1))
+    with pytest.raises(TooLarge):
+        ring.create(tmp_path / "x", 1, slot_bytes + 1)
 
 
 def test_a_record_too_large_is_refused(tmp_path: Path) -> None:

@@ -4,18 +4,23 @@ import contextlib
 import grp
 import json
 import os
+import queue
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tierd.errors import NotRunning
+from tierd.record.rundir import FileError
 from tierd.serving import api, client, webserver
 from tierd.serving.api import Sources
 from tierd.serving.inbox import Answer, Event, Verb
@@ -26,7 +31,7 @@ STATUS = '{"schema": "tierd.status/1", "state": "active"}'
 
 @dataclass
 class Loop:
-    """Answers every command at once, as the loop would; `full` makes it refuse."""
+    """Answers every command at once, as the loop does. With `full` it refuses."""
 
     asked: list[Verb] = field(default_factory=list)
     full: bool = False
@@ -81,6 +86,45 @@ def test_a_full_queue_is_said(path: Path, loop: Loop) -> None:
     assert client.post(path, "/v1/pause")["exit_code"] == 75
 
 
+@dataclass
+class Peer:
+    """A socket that reports the credentials of its peer: struct ucred, unix(7)."""
+
+    uid: int
+    gid: int
+    inner: socket.socket
+
+    def fileno(self) -> int:
+        return self.inner.fileno()
+
+    def getsockopt(self, _level: int, option: int, size: int) -> bytes:
+        assert (option, size) == (socket.SO_PEERCRED, 12)
+        return struct.pack("iII", 4711, self.uid, self.gid)
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid", "may"),
+    [
+        (0, 0, True),
+        (0, 1234567, True),
+        (os.geteuid(), 1234567, True),
+        (1234567, 0, False),
+        (1234567, os.geteuid(), False),
+        (1234567, 1234567, False),
+    ],
+)
+def test_root_may_command_and_not_who_is_only_in_its_group(uid: int, gid: int, may: bool) -> None:
+    loop = Loop()
+    sources = Sources(lambda _: None, loop.post)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        peer = cast("socket.socket", Peer(uid, gid, ours))
+        reply = api.respond(b"POST /v1/pause HTTP/1.1\r\n\r\n", peer, sources)
+        answer = reply() if callable(reply) else reply
+    assert answer.startswith(b"HTTP/1.1 200 " if may else b"HTTP/1.1 403 ")
+    assert loop.asked == [Verb.pause] * may
+
+
 def test_others_may_not_even_read(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o660
 
@@ -95,6 +139,14 @@ def test_a_stale_socket_is_replaced(tmp_path: Path, loop: Loop) -> None:
     server = api.serve(where, Sources({"/v1/status": STATUS}.get, loop.post))
     assert client.get(where, "/v1/status")["state"] == "active"
     server.stop()
+
+
+def test_a_path_too_long_for_a_socket_is_said_by_both_ends(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 100) / "api.sock"
+    for use in (lambda: api.listen(long), lambda: client.get(long, "/v1/status")):
+        with pytest.raises(FileError, match=r"may have 107") as caught:
+            use()
+        assert "--run-dir" in caught.value.hint
 
 
 def test_nothing_there_is_not_running(tmp_path: Path) -> None:
@@ -118,7 +170,7 @@ def test_garbage_does_not_stop_it(path: Path, garbage: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(30)
         sock.connect(str(path))
-        # It may well hang up before it has heard all.
+        # The server may close before it has read all.
         with contextlib.suppress(ConnectionError):
             sock.sendall(garbage)
             sock.shutdown(socket.SHUT_WR)
@@ -154,8 +206,104 @@ def test_a_request_in_pieces_is_one(path: Path) -> None:
         assert sock.makefile("rb").read().startswith(b"HTTP/1.1 200 OK")
 
 
+@dataclass
+class Frozen:
+    """A loop that has stopped: commands wait for it."""
+
+    events: "queue.Queue[Event]" = field(default_factory=queue.Queue)
+
+    def post(self, event: Event) -> bool:
+        self.events.put(event)
+        return True
+
+
+@pytest.fixture
+def frozen(tmp_path: Path) -> Iterator[tuple[Path, Frozen]]:
+    where, stopped = tmp_path / "api.sock", Frozen()
+    server = api.serve(where, Sources({"/v1/status": STATUS}.get, stopped.post))
+    yield where, stopped
+    server.stop()
+
+
+def test_a_command_is_wanted_for_as_long_as_its_client_waits(frozen: tuple[Path, Frozen]) -> None:
+    where, stopped = frozen
+    with connected(where) as sock:
+        sock.sendall(b"POST /v1/pause HTTP/1.0\r\n\r\n")
+        event = stopped.events.get(timeout=30)
+        # A client that has ended its request may still read.
+        sock.shutdown(socket.SHUT_WR)
+        assert event.wanted()
+    assert not event.wanted(), "nobody hears the answer any more"
+    event.reply(Answer(0, ""))
+    assert client.get(where, "/v1/status")["state"] == "active"
+
+
+def test_a_command_is_not_wanted_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, frozen: tuple[Path, Frozen]
+) -> None:
+    where, stopped = frozen
+    monkeypatch.setattr(api, "COMMAND_TIMEOUT_S", 0.01)
+    answer = client.post(where, "/v1/pause")
+    assert (answer["exit_code"], "no answer" in answer["text"]) == (4, True)
+    assert not stopped.events.get(timeout=30).wanted()
+
+
+def test_who_gives_a_command_hears_that_it_waits_and_then_that_it_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, frozen: tuple[Path, Frozen]
+) -> None:
+    where, stopped = frozen
+    told: list[str] = []
+    monkeypatch.setattr(client, "SILENT_S_MAX", 0.01)
+    monkeypatch.setattr(client, "COMMAND_TIMEOUT_S", 0.1)
+    with pytest.raises(client.NoAnswer, match="no answer at") as given_up:
+        client.post(where, "/v1/pause", told.append)
+    assert len(told) == 1
+    assert "not answered yet" in told[0]
+    assert "will not carry out the command later" in given_up.value.hint
+    assert not stopped.events.get(timeout=30).wanted()
+
+
+def test_a_queue_that_is_full_for_a_moment_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, loop: Loop
+) -> None:
+    """The kernel does not let a client wait. It returns EAGAIN."""
+    where, waits = tmp_path / "api.sock", []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(where))
+    listener.listen(0)
+    with contextlib.ExitStack() as held:
+        first = held.enter_context(socket.socket(socket.AF_UNIX))
+        first.connect(str(where))
+        last = held.enter_context(socket.socket(socket.AF_UNIX))
+        last.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            last.connect(str(where))
+
+        def serve(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                sources = Sources({"/v1/status": STATUS}.get, loop.post)
+                held.callback(api.answering(listener, sources).stop)
+            # Lets the server's thread run.
+            time.sleep(seconds)
+
+        monkeypatch.setattr(client, "time", Slept(serve))
+        assert client.get(where, "/v1/status")["state"] == "active"
+    assert len(waits) >= 3
+
+
+@dataclass
+class Slept:
+    """The clock of the client, with another sleep."""
+
+    sleep: Callable[[float], None]
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
 def test_half_a_command_is_none(path: Path, loop: Loop) -> None:
-    """Who hangs up amid a request has asked for nothing."""
+    """A client that closes within a request has asked for nothing."""
     with connected(path) as sock:
         sock.sendall(b"POST /v1/pause HTTP/1.1\r\nX-Slow: ")
         sock.shutdown(socket.SHUT_WR)
@@ -168,7 +316,7 @@ def test_two_hundred_silent_clients_hold_up_nobody_and_take_no_thread(path: Path
     with contextlib.ExitStack() as held:
         for number in range(200):
             sock = held.enter_context(connected(path))
-            # Half of them have begun to ask, and never end.
+            # Half of them begin a request and never end it.
             if number % 2:
                 sock.sendall(b"POST /v1/reload HTTP/1.1\r\nX-Slow: ")
         assert client.get(path, "/v1/status")["state"] == "active"
@@ -178,9 +326,10 @@ def test_two_hundred_silent_clients_hold_up_nobody_and_take_no_thread(path: Path
 
 def test_those_who_take_no_answer_hold_up_nobody(tmp_path: Path, loop: Loop) -> None:
     where = tmp_path / "api.sock"
-    documents = {"/v1/status": STATUS, "/v1/recent": json.dumps("x" * 4_000_000)}
+    documents = {"/v1/status": STATUS, "/v1/recent": json.dumps("x" * 500_000)}
     server = api.serve(where, Sources(documents.get, loop.post))
     with contextlib.ExitStack() as held:
+        # Twice the buffer of a socket (212,992 bytes), so that no client gets all of it.
         for _ in range(200):
             held.enter_context(connected(where)).sendall(b"GET /v1/recent HTTP/1.1\r\n\r\n")
         assert client.get(where, "/v1/status")["state"] == "active"
@@ -188,7 +337,7 @@ def test_those_who_take_no_answer_hold_up_nobody(tmp_path: Path, loop: Loop) -> 
 
 
 def test_commands_that_wait_for_the_loop_are_few_and_hold_up_no_reader(tmp_path: Path) -> None:
-    """The loop is busy; what it answers in the end still arrives."""
+    """The loop is busy, but its late answers still arrive."""
     waiting: list[Event] = []
 
     def post(event: Event) -> bool:
@@ -201,7 +350,7 @@ def test_commands_that_wait_for_the_loop_are_few_and_hold_up_no_reader(tmp_path:
         asking = [held.enter_context(connected(where)) for _ in range(WAITING_MAX)]
         for sock in asking:
             sock.sendall(b"POST /v1/pause HTTP/1.1\r\n\r\n")
-        # One that came later is answered at once, when those before it have been taken in.
+        # A later command is refused at once, when the first ones have been taken.
         assert client.post(where, "/v1/pause")["exit_code"] == 75
         assert client.get(where, "/v1/status")["state"] == "active"
         while len(waiting) < WAITING_MAX:
@@ -213,7 +362,7 @@ def test_commands_that_wait_for_the_loop_are_few_and_hold_up_no_reader(tmp_path:
     server.stop()
 
 
-# One that every machine has.
+# A group that exists on every machine.
 A_GROUP = "daemon"
 
 ASK = """
@@ -230,7 +379,7 @@ print(client.post(Path(sys.argv[1]), "/v1/pause"))
 
 
 def asks_as(path: Path, *groups: int) -> "subprocess.CompletedProcess[str]":
-    """What nobody hears, with the rights of these groups."""
+    """Ask as the user nobody with these groups, and return the output."""
     argv = [sys.executable, "-c", ASK, str(path), *map(str, groups)]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
@@ -253,3 +402,59 @@ def test_the_group_may_read_root_may_command_and_others_neither(
         assert loop.asked == []
         assert client.post(where, "/v1/pause")["exit_code"] == 0
         server.stop()
+
+
+@pytest.mark.parametrize("method", [b"PUT", b"DELETE", b"HEAD"])
+def test_only_a_post_is_a_command(path: Path, loop: Loop, method: bytes) -> None:
+    with connected(path) as sock:
+        sock.sendall(method + b" /v1/pause HTTP/1.1\r\n\r\n")
+        assert b" 405 " in sock.makefile("rb").readline()
+    assert loop.asked == []
+
+
+def test_root_may_command_whoever_the_daemon_is(
+    monkeypatch: pytest.MonkeyPatch, path: Path, loop: Loop
+) -> None:
+    """Root may command the daemon of another user. Other users may not."""
+    as_other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: as_other)
+    if os.getuid() == 0:
+        assert client.post(path, "/v1/pause")["exit_code"] == 0
+    else:
+        with pytest.raises(client.NoAnswer):
+            client.post(path, "/v1/pause")
+    assert loop.asked == ([Verb.pause] if os.getuid() == 0 else [])
+
+
+def test_where_nothing_can_be_made_it_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="No such file") as caught:
+        api.listen(tmp_path / "nope" / "api.sock")
+    assert "--run-dir" in caught.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_the_socket_stays_ours_and_is_its_groups_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(api, "READERS", A_GROUP)
+    where = tmp_path / "api.sock"
+    api.listen(where).close()
+    found = where.stat()
+    assert (found.st_uid, found.st_gid) == (0, grp.getgrnam(A_GROUP).gr_gid)
+
+
+def test_what_has_stopped_leaves_neither_a_socket_nor_a_thread(tmp_path: Path, loop: Loop) -> None:
+    where, before = tmp_path / "api.sock", set(threading.enumerate())
+    server = api.serve(where, Sources({"/v1/status": STATUS}.get, loop.post))
+    assert client.get(where, "/v1/status")["state"] == "active"
+    started = set(threading.enumerate()) - before
+    server.stop()
+    assert not where.exists()
+    for thread in started:
+        thread.join(30)
+    assert started
+    assert not any(thread.is_alive() for thread in started)
+    # Somebody may have removed the socket.
+    gone = api.serve(where, Sources({"/v1/status": STATUS}.get, loop.post))
+    where.unlink()
+    gone.stop()

@@ -1,4 +1,4 @@
-"""What wakes the loop: signals, commands, nothing."""
+"""What wakes the loop: signals, commands, or nothing."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import pytest
 
 from tierd.serving.inbox import COMMANDS_MAX, SIGNALS, Event, SystemInbox, Verb
 
-# Long enough that only a wake-up, never the bound, ends a wait that the test expects to end.
+# Bound of a wait, so long that only a wake-up ends a wait in a test.
 LONG_S = 30.0
 
 

@@ -1,7 +1,8 @@
-"""The table of metrics: its names, and that snapshots of a loop at work fill it."""
+"""The table of metrics: its names, and that snapshots of a working loop fill it."""
 
 import ast
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pytest
 from tests.sim.loop import Disk, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Mode, Tuner
 from tierd.machine.neighbours import Owner
-from tierd.record import tally
+from tierd.record import bookkeeping, daemon_counts, rundir
+from tierd.record.daemon_counts import DaemonCounts
 from tierd.record.snapshot import Snapshot
-from tierd.record.tally import Tally
+from tierd.serving import metrics
 from tierd.serving.inbox import Verb
-from tierd.serving.metrics import EVENTS, METRICS, Kind, Metric, Seen, table
+from tierd.serving.metrics import EVENTS, METRICS, Metric, MetricType, Seen, table
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,27 +30,27 @@ def at_work(series: str = "7.2", config: Config | None = None, disk: Disk | None
 
 @pytest.fixture(scope="module")
 def snapshots() -> list[Snapshot]:
-    """Half a minute of a loop at work."""
+    """Return the snapshots of a working loop in half a minute."""
     made = at_work()
     made.run(30)
     return made.snapshots
 
 
 def values(name: str, snapshot: Snapshot) -> dict[tuple[str, ...], float]:
-    return dict(BY_NAME[name].values(Seen(snapshot, Tally())))
+    return dict(BY_NAME[name].values(Seen(snapshot, DaemonCounts())))
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_names_are_as_prometheus_wants_them(metric: Metric) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
-    assert metric.name.endswith("_total") is (metric.kind is Kind.counter)
+    assert metric.name.endswith("_total") is (metric.kind is MetricType.counter)
     assert not re.search(r"_(ms|us|kb|mb|mib|percent|bp)(_|$)", metric.name)
     assert not {"type", "node", "instance", "job", "le"} & set(metric.labels)
     assert metric.doc.endswith(".")
 
 
 def test_the_documentation_is_of_these_metrics() -> None:
-    """If not: python tools/write_metrics_docs.py"""
+    """If this fails, run python tools/write_metrics_docs.py."""
     assert table() in (ROOT / "docs/metrics.md").read_text()
 
 
@@ -57,7 +59,7 @@ def test_no_name_stands_twice() -> None:
 
 
 def test_the_loop_at_work_fills_every_metric(snapshots: list[Snapshot]) -> None:
-    seen = Seen(snapshots[-1], Tally())
+    seen = Seen(snapshots[-1], DaemonCounts())
     for metric in METRICS:
         found = dict(metric.values(seen))
         assert found, metric.name
@@ -83,7 +85,7 @@ def test_who_only_observes_has_moved_nothing() -> None:
     found = values("scheme_tried_bytes_total", last)
     assert {name for name, _, _ in found} == {"promote-1-0:observe", "demote-0-1:observe"}
     assert sum(found.values()) > 0
-    # What was only found does not count as moved later on.
+    # Bytes that were only counted in observe mode do not count as moved.
     working = at_work(disk=disk)
     working.run(1)
     first = working.snapshots[0]
@@ -104,9 +106,9 @@ def test_counters_never_go_back_when_kdamonds_or_the_daemon_start_again() -> Non
     second = at_work(disk=disk)
     second.run(30)
     assert "kdamond_died" in first.names()
-    # The second machine is a machine after a boot, which takes the kernel's own counters along.
+    # The second machine has booted again, so the kernel's own counters begin at zero.
     ours = [metric for metric in METRICS if "vmstat" not in metric.name]
-    counted = [metric for metric in ours if metric.kind is Kind.counter]
+    counted = [metric for metric in ours if metric.kind is MetricType.counter]
     runs = [*first.snapshots, *second.snapshots]
     for metric in counted:
         for before, after in pairwise(runs):
@@ -123,15 +125,20 @@ def test_who_else_moves_pages_is_told() -> None:
     assert found == {(owner,): owner is Owner.numa_balancing for owner in Owner}
 
 
+# The names under which `force.say` is called.
+SAYS = ("force.say", "say")
+
+
 def said() -> set[str]:
-    """The names of events that the loop can log."""
+    """Return the names of events that the loop can log."""
     found = {f"{verb}_failed" for verb in (Verb.reload, Verb.pause, Verb.resume)}
-    found |= {Verb.reload, Verb.pause, Verb.resume}
+    found |= {Verb.reload, Verb.pause, Verb.resume, bookkeeping.FAILED, bookkeeping.RECOVERED}
     for path in sorted((ROOT / "tierd").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
                 name = node.args[2] if len(node.args) > 2 else None
-                if node.func.id == "_event" and isinstance(name, ast.Constant):
+                if called in SAYS and isinstance(name, ast.Constant):
                     found.add(str(name.value))
     return found
 
@@ -140,8 +147,22 @@ def test_events_that_an_alert_may_wait_for_begin_at_zero() -> None:
     assert set(EVENTS) == said()
 
 
+def test_files_that_may_fail_begin_at_zero() -> None:
+    kept = (rundir.COUNTERS, rundir.EVENTS, rundir.HISTORY, rundir.TALLY)
+    assert set(metrics.BOOKS) == set(kept)
+
+
 def test_events_of_an_older_version_are_still_told(snapshots: list[Snapshot]) -> None:
-    counted = tally.happened(Tally(), "invented", 1.0)
+    counted = daemon_counts.happened(DaemonCounts(), "invented", 1.0)
     told = dict(BY_NAME["events_total"].values(Seen(snapshots[-1], counted)))
     assert told["invented",] == 1
     assert told["degraded",] == 0
+
+
+def test_a_time_that_nobody_could_read_is_not_told_as_none(snapshots: list[Snapshot]) -> None:
+    """Without the kernel's threads in /proc, as in a container, there is no sample."""
+    told = snapshots[-1]
+    assert values("kdamond_cpu_seconds_total", told)
+    hidden = tuple(replace(one, cpu_known=False) for one in told.kdamonds)
+    assert not values("kdamond_cpu_seconds_total", replace(told, kdamonds=hidden))
+    assert values("kdamond_up", replace(told, kdamonds=hidden))

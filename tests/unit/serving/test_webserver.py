@@ -1,10 +1,11 @@
-"""The server of /metrics over real sockets: what it answers, and whom it does not wait for."""
+"""The server of /metrics over real sockets: its answers, and clients that it does not wait for."""
 
 import contextlib
 import os
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -20,9 +21,12 @@ from tierd.serving.webserver import (
     answer,
 )
 
-PAGES = {"/metrics": Page(b"tierd_state 1\n"), "/long": Page(b"x" * 4_000_000)}
+PAGES = {
+    "/metrics": lambda: Page(b"tierd_state 1\n"),
+    "/long": lambda: Page(b"x" * 4_000_000),
+}
 
-# A test that waits so long has failed.
+# Bound of each wait in a test.
 BOUND_S = 30.0
 
 
@@ -30,7 +34,7 @@ BOUND_S = 30.0
 def port() -> Iterator[int]:
     listener = webserver.listen("127.0.0.1:0")
     number: int = listener.getsockname()[1]
-    server = webserver.serve(listener, PAGES.get)
+    server = webserver.serve(listener, PAGES)
     yield number
     server.stop()
 
@@ -41,7 +45,7 @@ def connected(port: int) -> socket.socket:
 
 def read_all(sock: socket.socket) -> bytes:
     chunks = []
-    # Who sent nonsense may be hung up on.
+    # The server may close the connection after garbage.
     with contextlib.suppress(ConnectionError):
         while chunk := sock.recv(65536):
             chunks.append(chunk)
@@ -84,11 +88,16 @@ def test_a_long_page_comes_whole_to_a_client_that_takes_it_in_pieces(port: int) 
     ],
 )
 def test_every_request_has_an_answer(request_: bytes, status: HTTPStatus) -> None:
-    assert answer(request_, PAGES.get).startswith(f"HTTP/1.1 {status.value} ".encode())
+    assert answer(request_, PAGES).startswith(f"HTTP/1.1 {status.value} ".encode())
+
+
+def test_an_unknown_path_is_answered_with_those_there_are() -> None:
+    said = answer(b"GET /nope HTTP/1.1\r\n\r\n", PAGES)
+    assert said.endswith(b"there are: /metrics, /long\n")
 
 
 def test_head_has_no_body() -> None:
-    said = answer(b"HEAD /metrics HTTP/1.1\r\n\r\n", PAGES.get)
+    said = answer(b"HEAD /metrics HTTP/1.1\r\n\r\n", PAGES)
     assert b"Content-Length: 14" in said
     assert said.endswith(b"\r\n\r\n")
 
@@ -107,7 +116,7 @@ def test_two_hundred_silent_clients_hold_up_nobody_and_take_no_thread(port: int)
     with contextlib.ExitStack() as held:
         for number in range(200):
             sock = held.enter_context(connected(port))
-            # Half of them have begun to ask, and never end.
+            # Half of them begin a request and never end it.
             if number % 2:
                 sock.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
         assert ask(port).endswith(b"tierd_state 1\n")
@@ -141,7 +150,7 @@ def test_an_address_of_another_machine_is_said(address: str) -> None:
 
 
 def make_certificate(path: Path, name: str) -> Path:
-    """Key and certificate in one file, replaced in one step."""
+    """Write a key and a certificate into one file, which is replaced in one step."""
     aside = path.with_name("aside.pem")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
@@ -164,10 +173,10 @@ def test_by_tls_and_a_renewed_certificate_counts_at_once(tmp_path: Path) -> None
     pem = make_certificate(tmp_path / "metrics.pem", "one")
     listener = webserver.listen("127.0.0.1:0")
     port: int = listener.getsockname()[1]
-    server = webserver.serve(listener, PAGES.get, tls.certificate(pem))
+    server = webserver.serve(listener, PAGES, tls.certificate(pem))
     try:
         assert len(ask_by_tls(port, pem, "one")) > 4_000_000
-        # One that does not speak it gets nothing, and harms nobody.
+        # A client without TLS gets nothing, and does no harm.
         assert b"tierd_state" not in ask(port)
         make_certificate(pem, "two")
         assert len(ask_by_tls(port, pem, "two")) > 4_000_000
@@ -181,3 +190,47 @@ def test_by_tls_and_a_renewed_certificate_counts_at_once(tmp_path: Path) -> None
 def test_a_certificate_that_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(tls.BadCertificate, match="No such file"):
         tls.certificate(tmp_path / "no.pem")
+
+
+def test_an_answer_that_comes_while_the_server_ends_is_no_trouble(tmp_path: Path) -> None:
+    """A thread makes the answer, and its client may have gone."""
+    asked, held, answered, released = (threading.Event() for _ in range(4))
+
+    def slowly() -> bytes:
+        asked.set()
+        answered.wait(BOUND_S)
+        return b"late"
+
+    def respond(head: bytes, _sock: socket.socket) -> webserver.Reply:
+        if head.startswith(b"POST"):
+            return slowly
+        held.set()
+        released.wait(BOUND_S)
+        return b"at once"
+
+    # Threads of servers in other tests may still run.
+    before = set(threading.enumerate())
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "sock"))
+    listener.listen()
+    server = webserver.WebServer(listener, respond)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    with socket.socket(socket.AF_UNIX) as slow, socket.socket(socket.AF_UNIX) as quick:
+        slow.connect(str(tmp_path / "sock"))
+        slow.sendall(b"POST / HTTP/1.1\r\n\r\n")
+        assert asked.wait(BOUND_S)
+        (maker,) = (
+            one for one in threading.enumerate() if one not in before and one.name == "command"
+        )
+        # The server is busy with another client, and is told to end.
+        quick.connect(str(tmp_path / "sock"))
+        quick.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert held.wait(BOUND_S)
+        server.stop()
+        answered.set()
+        maker.join(BOUND_S)
+        released.set()
+        thread.join(BOUND_S)
+        assert not maker.is_alive()
+        assert not thread.is_alive()

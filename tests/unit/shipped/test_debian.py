@@ -1,9 +1,13 @@
-"""The Debian package's description agrees with the project's."""
+"""The description of the Debian package agrees with the project's."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from tests.e2e import debian
 from tierd import __version__
 
 ROOT = Path(__file__).parents[3]
@@ -25,3 +29,12 @@ def test_it_depends_on_what_the_project_does() -> None:
 def test_it_packs_the_unit_that_ships() -> None:
     packed = ROOT / "debian/tierd.service"
     assert packed.resolve() == ROOT / "systemd/tierd.service"
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_debians_tools_build_it(tmp_path: Path) -> None:
+    package = tmp_path / "tierd.deb"
+    package.write_bytes(debian.package())
+    words = ["dpkg-deb", "--field", str(package), "Package"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "tierd\n"

@@ -1,4 +1,4 @@
-"""The unit and its examples, as systemd's own tools judge them."""
+"""systemd's own tools check the unit and its examples."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ EXAMPLES = sorted((ROOT / "systemd/examples").glob("*.conf"))
 
 EXPOSURE_MAX = 2.0
 
-# Settings come and go with its releases, and so do warnings. The unpacked one is fetched first.
+# Releases of systemd have different settings and warnings. The unpacked one is downloaded first.
 of_each_systemd = pytest.mark.parametrize(
     "which", ["own", pytest.param(str(systemd.MAJOR), marks=pytest.mark.thorough)]
 )
@@ -59,7 +59,7 @@ def test_the_unpacked_systemd_is_the_one_that_is_meant() -> None:
 
 @of_each_systemd
 def test_what_systemd_does_not_know_is_noticed(tmp_path: Path, which: str) -> None:
-    """Else the tests above would pass with a systemd that looks at nothing."""
+    """If not, the tests above would pass with a systemd that checks nothing."""
     unit = tmp_path / "tierd.service"
     unit.write_text("[Service]\nExecStart=/bin/true\nProtectEverything=yes\n")
     words = ("verify", "--man=no", "--recursive-errors=no", str(unit))
@@ -81,3 +81,41 @@ def test_what_ships_is_packed_under_the_name_that_is_looked_for() -> None:
     packed = (ROOT / "pyproject.toml").read_text()
     for place in shipped.FILES.values():
         assert f'"{place}" = "tierd/files/{Path(place).name}"' in packed
+
+
+def test_every_preset_is_shipped_and_told_with_what_it_is_for() -> None:
+    presets = {path.stem for path in (ROOT / "configs").glob("*.yaml")} - {"tierd"}
+    assert set(shipped.KINDS["preset"]) == presets
+    lines = shipped.presets().splitlines()
+    assert {line.split()[0] for line in lines} == presets
+    assert all(len(line.split()) > 4 and len(line) <= 100 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("program", "warned"),
+    [
+        ("/usr/bin/tierd", False),
+        ("/opt/tierd/bin/tierd", False),
+        ("/home/me/.venv/bin/tierd", True),
+    ],
+)
+def test_the_unit_runs_the_program_that_prints_it(program: str, warned: bool) -> None:
+    made = shipped.unit(program)
+    assert f"\nExecStart={program} run\n" in made
+    assert f"\nExecReload={program} reload\n" in made
+    assert f"\nExecStopPost=-{program} restore --after-service\n" in made
+    assert made.startswith("# This unit cannot start") is warned
+    if program == shipped.PACKAGED:
+        assert made == UNIT.read_text()
+
+
+def test_what_the_guide_installs_the_unit_can_see() -> None:
+    guide = (ROOT / "docs/guide.md").read_text()
+    folder = re.search(r"python3 -m venv (\S+)", guide)
+    link = re.search(r"ln -sf (\S+) (\S+)", guide)
+    assert folder
+    assert link
+    assert link[1] == f"{folder[1]}/bin/tierd"
+    for program in link.groups():
+        assert f"\nExecStart={program} run\n" in shipped.unit(program)
+        assert "cannot start" not in shipped.unit(program)

@@ -1,21 +1,21 @@
-"""A node's heat: what lasts, and what may be chance or gone in a moment."""
+"""The heat of a node: lasting, new and faint heat."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tierd.tuner import heat
 from tierd.tuner.heat import FAINT_S, ROUNDS, Heat
-from tierd.tuner.reading import NodeReading
+from tierd.tuner.measurement import NodeMeasurement
 
 MIB = 1 << 20
 
 
-def node(sure: int = 0, faint: int = 0) -> NodeReading:
-    return NodeReading(512 * MIB, 0, 0, heat_bytes=sure + faint, faint_bytes=faint)
+def node(sure: int = 0, faint: int = 0) -> NodeMeasurement:
+    return NodeMeasurement(512 * MIB, 0, 0, heat_bytes=sure + faint, faint_bytes=faint)
 
 
 def after(*sure: int) -> Heat:
-    """What is known after rounds that saw so much."""
+    """Return what is known after rounds with this heat."""
     known = None
     for one in sure:
         known = heat.learn(known, node(one), 0.5)

@@ -1,10 +1,10 @@
-"""What the kernel makes of an input is what was wanted: held against the kernel's own law."""
+"""The input leads to the wanted quota, by the kernel's own formula."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tierd.plans.damon import PAGE_BYTES
-from tierd.sim import law
+from tierd.sim import kernel_math
 from tierd.tuner.throttle import (
     BELIEVED_MAX_BYTES,
     KEEP,
@@ -21,18 +21,18 @@ from tierd.tuner.throttle import (
 QUOTAS = st.integers(1, 1 << 34)
 SOME = st.integers(PAGE_BYTES, 1 << 34)
 
-# As large as any quota here, so that none of them is beyond it.
+# No quota here is larger than this limit.
 LIMIT = 1 << 34
 
-# An input has four digits: what it cannot say adds up over the windows.
+# An input has four digits. Its rounding error adds up over the windows.
 ROUNDING = 0.02
 
 
 def after(quota_bytes: int, given_: Input, windows: int | None = None) -> int:
-    """The quota after so many windows of the input; by default as many as it is meant for."""
+    """Return the quota after some windows of the input. The default is its own number."""
     esz_bp = quota_bytes * 10_000
     for _ in range(given_.windows if windows is None else windows):
-        esz_bp = law.consist(esz_bp, law.goal_score(given_.value, TARGET))
+        esz_bp = kernel_math.consist(esz_bp, kernel_math.goal_score(given_.value, TARGET))
     return esz_bp // 10_000
 
 
@@ -47,7 +47,7 @@ def test_a_quota_gets_to_where_it_is_wanted(quota_bytes: int, wanted_bytes: int)
 def test_what_is_not_wanted_ends_below_a_page(quota_bytes: int, wanted_bytes: int) -> None:
     given_ = throttle(quota_bytes, wanted_bytes, LIMIT)
     assert after(quota_bytes, given_) < PAGE_BYTES
-    # One window too many is none yet, and it rests there.
+    # After one window too many the quota is still parked, and it stays there.
     assert after(quota_bytes, given_, given_.windows + 1) < PAGE_BYTES
     assert given_.then == TARGET
 
@@ -60,7 +60,8 @@ def test_growth_is_for_a_counted_time_and_then_it_shrinks(quota: int, wanted: in
     assert given_.then >= TARGET
     if wanted >= PAGE_BYTES:
         assert given_.then > TARGET
-        # Left alone it ends below a page: of the largest quota here in less than 2000 windows.
+        # If no input follows, even the largest quota here is below a page in less than 2000
+        # windows.
         assert after(wanted, Input(given_.then, given_.then), 2_000) < PAGE_BYTES
 
 
@@ -92,7 +93,7 @@ def test_what_a_quota_will_be_is_what_the_kernel_makes_of_it(
 def test_what_is_far_beyond_its_limit_begins_at_a_byte_again(
     limit: int, quota: int, wanted: int
 ) -> None:
-    """And what is not so far never, whatever is wanted of it."""
+    """A quota that is not so far beyond its limit is never reset."""
     given_ = throttle(quota, wanted, limit)
     assert (given_ == RESET) is (quota > SHRINK_MAX * limit)
     if given_ == RESET:
@@ -113,7 +114,7 @@ def test_half_a_window_is_half_a_doubling() -> None:
 
 
 def test_a_little_growth_is_not_left_to_a_single_window() -> None:
-    """One too many or too few of it would be the square of what was wanted, or nothing."""
+    """With a single window, one too many would square the growth, and one too few undo it."""
     given_ = throttle(1_000_000, 1_700_000, LIMIT)
     assert given_.windows == 2
     assert 1_250_000 < after(1_000_000, given_, 1) < 1_350_000
@@ -122,7 +123,7 @@ def test_a_little_growth_is_not_left_to_a_single_window() -> None:
 
 @given(QUOTAS, SOME)
 def test_a_window_too_many_is_at_most_twice_what_was_wanted(quota: int, wanted: int) -> None:
-    """And one too few at least half."""
+    """With one window too few it is at least half."""
     given_ = throttle(quota, wanted, LIMIT)
     if given_.value < TARGET:
         assert after(quota, given_, given_.windows + 1) <= 2 * (1 + ROUNDING) * wanted

@@ -1,4 +1,4 @@
-"""Looking back: numbers as charts, as a picture, as a document; events as they come."""
+"""The history as charts, as a picture and as a document, and events as they happen."""
 
 import json
 from collections.abc import Callable
@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tierd.console import lookback
+from tierd.console import events_and_history
 from tierd.record import chronicle, ring
-from tierd.record.chronicle import Chronicle, NodeReading, Reading, reading_to_bytes
+from tierd.record.chronicle import Chronicle, HistoryNode, HistoryReading, reading_to_bytes
 from tierd.record.ring import Record
 from tierd.record.rundir import EVENTS, HISTORY, RunDir
 from tierd.record.snapshot import EventStatus
@@ -20,12 +20,12 @@ MIB = 1 << 20
 MB = 1000**2
 
 
-def reading(at: float, promoted: int, free: int, hot: int | None = None) -> Reading:
+def reading(at: float, promoted: int, free: int, hot: int | None = None) -> HistoryReading:
     nodes = {
-        0: NodeReading(1000 * MIB, free, 100 * MIB, None, None),
-        1: NodeReading(2000 * MIB, 500 * MIB, None, hot, None),
+        0: HistoryNode(1000 * MIB, free, 100 * MIB, None, None),
+        1: HistoryNode(2000 * MIB, 500 * MIB, None, hot, None),
     }
-    return Reading(at, "active", at / 100, nodes, {"promote-1-0": promoted, "demote-0-1": 0})
+    return HistoryReading(at, "active", at / 100, nodes, {"promote-1-0": promoted, "demote-0-1": 0})
 
 
 HOUR = tuple(
@@ -70,11 +70,13 @@ def test_what_a_terminal_can_show(encoding: str | None, ink: plots.Ink) -> None:
 def test_the_text_says_what_happened() -> None:
     text = history.as_text(HOUR, 0.0, 3600.0, 120, UNICODE)
     assert "360 readings" in text
-    assert "promoted: 6.69 GiB in all, at most 2 MB/s" in text
-    assert "demoted: 0 B in all" in text
-    assert "least 50 MiB; keeps 100 MiB, below that in 50% of readings" in text
-    # No more is hot than is used.
-    assert "node1 hot, could go up: now 1.46 GiB" in text
+    assert "promoted: 6.69 GiB in total, at most 2 MB/s" in text
+    assert "demoted: 0 B in total" in text
+    assert (
+        "at least 50 MiB; headroom 100 MiB, short by more than a tenth in 50% of readings" in text
+    )
+    # Hot memory is at most the used memory.
+    assert "node1 hot, could be promoted: now 1.46 GiB" in text
     assert "kdamonds used 1% of a CPU" in text
 
 
@@ -97,8 +99,8 @@ def test_a_gap_is_no_rate_and_a_total_that_went_back_is_no_movement() -> None:
 
 
 def test_nothing_is_said_of_no_time() -> None:
-    assert "no reading is kept" in history.as_text((), 0.0, 10.0, 80, UNICODE)
-    assert "no reading" in picture.svg((), 0.0, 10.0)
+    assert "there are no readings" in history.as_text((), 0.0, 10.0, 80, UNICODE)
+    assert "no readings" in picture.svg((), 0.0, 10.0)
 
 
 def test_a_single_reading_is_no_error() -> None:
@@ -109,11 +111,11 @@ def test_the_picture_is_a_picture() -> None:
     root = ElementTree.fromstring(picture.svg(HOUR, 0.0, 3600.0))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     words = "".join(root.itertext())
-    assert words.count("1 h until 1970-01-01 01:00:00Z: 360 readings") == 1
+    assert words.count("1 h up to 1970-01-01 01:00:00Z: 360 readings") == 1
     assert "promoted:" in words
     assert "node0 free:" in words
-    assert "to be kept" in words
-    # A line across at each ten minutes, with the time.
+    assert "target" in words
+    # There is a line with the time every ten minutes.
     assert [f"00:{minute}Z" in words for minute in (10, 20, 30, 40, 50)] == [True] * 5
     assert "00:05Z" not in words
 
@@ -144,19 +146,25 @@ def test_a_day_is_kept_and_looked_back_on(folder: RunDir) -> None:
     ]
     ring.create(folder.state / HISTORY, chronicle.READINGS_MAX, 512, day)
     now = chronicle.READINGS_MAX * 10.0
-    assert "1440 readings" in lookback.history_text(folder, now - 86_400, now, 80, UNICODE)
-    assert len(json.loads(lookback.history_json(folder, now - 100, now))["readings"]) == 10
-    lookback.write_svg(folder, 0.0, now, folder.state / "h.svg")
+    assert "1440 readings" in events_and_history.history_text(
+        folder, now - 86_400, now, 80, UNICODE
+    )
+    assert (
+        len(json.loads(events_and_history.history_json(folder, now - 100, now))["readings"]) == 10
+    )
+    events_and_history.write_svg(folder, 0.0, now, folder.state / "h.svg")
     assert (folder.state / "h.svg").read_text().startswith("<svg")
 
 
 def test_where_it_looked_is_said_if_there_is_nothing(folder: RunDir) -> None:
-    assert str(folder.state / HISTORY) in lookback.history_text(folder, 0.0, 1.0, 80, UNICODE)
-    assert str(folder.state / EVENTS) in lookback.events_text((), folder)
+    assert str(folder.state / HISTORY) in events_and_history.history_text(
+        folder, 0.0, 1.0, 80, UNICODE
+    )
+    assert str(folder.state / EVENTS) in events_and_history.events_text((), folder)
 
 
 class Enough(Exception):
-    """Ends a follower, which would go on for ever."""
+    """Ends a follower, which has no end itself."""
 
 
 def test_a_follower_sees_what_comes_and_survives_another_file(folder: RunDir) -> None:
@@ -179,7 +187,9 @@ def test_a_follower_sees_what_comes_and_survives_another_file(folder: RunDir) ->
         steps.pop(0)()
 
     seen: list[str] = []
-    following = lookback.follow(folder, lookback.kept_events(folder, None), wait)
+    following = events_and_history.follow(
+        folder, events_and_history.kept_events(folder, None), wait
+    )
     with pytest.raises(Enough):
-        seen.extend(lookback.one_line(one, as_json=False)[21:] for one in following)
+        seen.extend(events_and_history.one_line(one, as_json=False)[21:] for one in following)
     assert seen == ["first", "second", "after"]

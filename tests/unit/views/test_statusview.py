@@ -1,12 +1,14 @@
-"""`tierd status`: the verdict and what it rests on."""
+"""`tierd status`: the verdict and its reasons."""
 
 from dataclasses import replace
 
 import pytest
 
 from tests.fixtures.snapshots import FAST, MIB, SLOW, SNAPSHOT, parked, with_nodes
+from tierd.record.chronicle import reading_of
 from tierd.record.snapshot import GoalStatus, Snapshot, State, document
-from tierd.views import statusview
+from tierd.views import history, statusview
+from tierd.views.plots import ASCII
 
 NOW = 10_002.0
 
@@ -16,21 +18,25 @@ VERDICTS: list[tuple[str, Snapshot, str]] = [
     (
         "all is well",
         SNAPSHOT,
-        "ACTIVE: headroom is kept, 50 MiB hot below; 30 MB/s up, 40 MB/s down",
+        "ACTIVE: headroom is kept, 50 MiB is hot on slower nodes; promotes 30 MB/s, demotes 40 MB",
     ),
-    ("its cost and age", SNAPSHOT, "kdamonds 1% of a CPU; sample 2 s old"),
+    ("its cost and age", SNAPSHOT, "kdamonds use 1% of a CPU; last reading 2 s ago"),
     (
         "no room",
         with_nodes(replace(FAST, free_bytes=30 * MIB)),
-        "ACTIVE: headroom is short by 70 MiB on node0, 50 MiB hot below",
+        "ACTIVE: headroom is short by 70 MiB on node0, 50 MiB is hot on slower nodes",
     ),
     (
         "a little short comes and goes",
         with_nodes(replace(FAST, free_bytes=95 * MIB)),
         "headroom is kept",
     ),
-    ("nothing to do", with_nodes(slow=replace(SLOW, hot_bytes=MIB)), "nothing hot waits below"),
-    ("not sensed, goals met", UNSENSED, "ACTIVE: headroom is kept; 30 MB/s up"),
+    (
+        "nothing to do",
+        with_nodes(slow=replace(SLOW, hot_bytes=MIB)),
+        "no hot memory on slower nodes",
+    ),
+    ("not sensed, goals met", UNSENSED, "ACTIVE: headroom is kept; promotes 30 MB/s"),
     (
         "not sensed, room above",
         replace(UNSENSED, goals=(GoalStatus("node_mem_used_bp:0", 9000, 9970),)),
@@ -39,15 +45,15 @@ VERDICTS: list[tuple[str, Snapshot, str]] = [
     (
         "observing",
         replace(SNAPSHOT, state=State.observing),
-        "OBSERVING: nothing moves; 50 MiB hot below and 280 MiB cold above; kdamonds",
+        "OBSERVING: nothing moves; 50 MiB is hot on slower nodes, 280 MiB is cold on faster nodes",
     ),
     ("paused", replace(SNAPSHOT, state=State.paused), "PAUSED: nothing moves until `tierd resume`"),
     (
         "degraded",
         replace(SNAPSHOT, state=State.degraded, reason="kdamond of node 0 died"),
-        "DEGRADED: kdamond of node 0 died; 30 MB/s up",
+        "DEGRADED: kdamond of node 0 died; promotes 30 MB/s",
     ),
-    ("stuck", replace(SNAPSHOT, at=9_000.0), "STUCK: no look at the machine for 1002 s"),
+    ("stuck", replace(SNAPSHOT, at=9_000.0), "STUCK: no new reading for 1002 s"),
 ]
 
 
@@ -72,6 +78,8 @@ def test_the_verdict_is_the_first_line_and_the_next_command_the_last() -> None:
         (replace(SNAPSHOT, state=State.observing), "tierd plan, then"),
         (parked(), "tierd why 1 | tierd top"),
         (SNAPSHOT, "tierd top"),
+        # So little hot memory is noise, and the verdict does not mention it.
+        (parked(with_nodes(slow=replace(SLOW, hot_bytes=MIB))), "tierd top"),
     ],
 )
 def test_the_next_command(snapshot: Snapshot, step: str) -> None:
@@ -125,11 +133,28 @@ def test_what_kdamonds_used_before_this_daemon_is_not_its_cost() -> None:
 
 
 def test_what_a_scheme_may_move() -> None:
-    lines = statusview.scheme_lines(document(SNAPSHOT)["schemes"], 120)
+    lines = statusview.scheme_lines(document(SNAPSHOT), 120)
+    assert lines[0].split() == ["SCHEME", "NOW", "MOVED", "QUOTA/WINDOW"]
     assert lines[1].split() == [
-        "demote-0-1", "40", "MB/s", "300", "MiB", "900", "MiB", "5", "MiB", "of", "19.1", "MiB", "7"
+        "demote-0-1", "40", "MB/s", "300", "MiB", "5", "MiB", "of", "19.1", "MiB"
     ]  # fmt: skip
-    assert lines[2].split()[-2:] == ["parked", "3"]
+    assert lines[2].split()[-1] == "parked"
+
+
+def test_during_a_pause_no_scheme_has_a_reason_of_its_own() -> None:
+    text = statusview.text(document(replace(SNAPSHOT, state=State.paused)), NOW, 100)
+    assert "promote-1-0  " in text
+    assert "promote-1-0: " not in text
+
+
+def test_status_and_history_mean_the_same_by_short() -> None:
+    """Both use the same bound: a headroom that is short in one is short in the other."""
+    target = FAST.headroom_target_bytes
+    assert target is not None
+    for free in range(target // 2, target, target // 50):
+        now = with_nodes(replace(FAST, free_bytes=free))
+        said = "is short by" in statusview.verdict(document(now), NOW)
+        assert said is ("in 100% of" in history.as_text((reading_of(now),), 0.0, NOW, 120, ASCII))
 
 
 def test_before_the_first_reading() -> None:
@@ -144,3 +169,10 @@ def test_an_older_daemon_is_drawn_as_far_as_it_goes() -> None:
     for scheme in old["schemes"]:
         del scheme["reason"]
     assert "ACTIVE: headroom is kept" in statusview.text(old, NOW, 80)
+
+
+def test_what_nobody_could_read_is_not_said_to_cost_nothing() -> None:
+    status = document(SNAPSHOT)
+    assert "of a CPU" in statusview.verdict(status, status["at"])
+    status["kdamonds"][0]["cpu_known"] = False
+    assert "of a CPU" not in statusview.verdict(status, status["at"])

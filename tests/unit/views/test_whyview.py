@@ -1,4 +1,4 @@
-"""`tierd why`: decisions and their reasons, told once for as long as they hold."""
+"""`tierd why`: decisions and their reasons. A reason is shown once for as long as it holds."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ LOOKS = [
 
 def test_a_reason_is_told_once_with_its_last_figures() -> None:
     text = whyview.text(LOOKS, 1, 120)
-    assert "node1, over the last 3 s (4 looks)" in text
+    assert "node1, over the last 3 s (4 readings)" in text
     assert "00:00:00Z for 1 s: waits: free memory of node 0 is 3.5 MiB below the mark" in text
     assert "00:00:02Z for 1 s: up to 10.5 MB/s: 20 MiB hot on node 1; moved 20 MB/s" in text
     assert "41 MiB" not in text
@@ -62,8 +62,8 @@ def test_the_decision_is_said_as_one_would_say_it(reason: str, sentence: str) ->
 
 def test_what_the_kernel_may_move() -> None:
     text = whyview.text(LOOKS, 1, 120)
-    assert "the kernel may move nothing in a window now, and 19.1 MiB at most" in text
-    assert "the kernel may move 5 MiB in a window now" in text
+    assert "quota: nothing per window now, 19.1 MiB per window at most" in text
+    assert "quota: 5 MiB per window now" in text
 
 
 def test_what_was_read_comes_first() -> None:
@@ -71,7 +71,7 @@ def test_what_was_read_comes_first() -> None:
     assert lines[2:5] == [
         "  free: 120 MiB of 1000 MiB (12%)",
         "  headroom: 100 MiB (10%), kept",
-        "  cold, could go down: 280 MiB",
+        "  cold, could be demoted: 280 MiB",
     ]
 
 
@@ -89,7 +89,7 @@ def test_a_pause_is_a_reason() -> None:
 
 def test_a_node_that_nothing_touches() -> None:
     alone = replace(SNAPSHOT, schemes=())
-    assert "No scheme moves to or from it" in whyview.text([look(alone)], 0, 120)
+    assert "No scheme moves memory to or from this node" in whyview.text([look(alone)], 0, 120)
 
 
 def test_an_unknown_node_is_a_sentence() -> None:
@@ -110,9 +110,14 @@ def test_both_spellings_of_a_node() -> None:
 
 
 def test_before_the_first_look() -> None:
-    assert "has not looked" in whyview.text([], 0, 80)
+    assert "has not read the machine" in whyview.text([], 0, 80)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_it_fits(columns: int) -> None:
     assert max(map(len, whyview.text(LOOKS, 1, columns).splitlines())) <= columns
+
+
+def test_what_was_picked_and_not_moved_is_explained() -> None:
+    text = whyview.text([look(with_nodes())], 0, 200)
+    assert "moved 300 MiB of the 900 MiB that it picked: the rest was free, " in text

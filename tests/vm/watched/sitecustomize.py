@@ -1,4 +1,4 @@
-"""Python runs this first in every process that the tests start: they are watched like the tests."""
+"""Python runs this first in each process that tests start, so that the guard watches it too."""
 
 from tests.vm.guard import watch
 

@@ -1,0 +1,227 @@
+"""Behaviours of sweeps: a scheme that fits every region, has no weights, and has a quota.
+
+Such a scheme goes through its memory by address, one quota a window. With a `young` filter each of
+its visits checks whether a page was touched since the last one, and makes the page old. So a page
+needs two visits: the first clears it, the second tells whether it was touched in between.
+"""
+
+from dataclasses import replace
+
+from tests.contract.behaviour import behaviour, since
+from tests.contract.context import (
+    AGGR_US,
+    FAST,
+    MIB,
+    PAGE,
+    SLOW,
+    TICKER,
+    Context,
+    Scheme,
+    node_ranges,
+    running,
+    side_by_side,
+)
+from tests.contract.migration import ALL, MOST, NONE, share
+from tests.contract.subject import Subject, text
+
+SET_BYTES = 16 * MIB
+
+# A round of the slow node takes so many windows, and a visit is so many behind the one before.
+ROUND_WINDOWS = 20
+LAG_WINDOWS = 6
+# So slow that it is still in its first round after a few commands on a busy machine.
+LONG_ROUND_WINDOWS = 50
+LONG_WINDOW_US = 4 * AGGR_US
+
+# Each page is touched several times while one visit is behind the other, and a single processor
+# of an emulated machine can do it.
+WARM_HZ = 16.0
+
+# A quota of less than a page: the scheme waits.
+PARKED_BYTES = PAGE // 2
+
+# Makes every page old that it visits, and takes none: whatever it is, one of these rejects it.
+CLEAR = Scheme("migrate_hot", FAST, never="young", rejects=(("anon", "Y"), ("anon", "N")))
+# Takes what was touched since it was last visited.
+FIND = Scheme("migrate_hot", FAST, only="young")
+
+
+def _node_bytes(subject: Subject) -> int:
+    return sum(end - start for start, end in node_ranges(subject.sysfs, SLOW))
+
+
+def _quota_bytes(subject: Subject) -> int:
+    return _node_bytes(subject) // ROUND_WINDOWS // PAGE * PAGE
+
+
+def _place(subject: Subject, *, warm: bool) -> None:
+    subject.sets.place("hot", SLOW, SET_BYTES)
+    subject.sets.place("cold", SLOW, SET_BYTES)
+    if warm:
+        subject.sets.heat("hot", WARM_HZ)
+
+
+def _rounds(context: Context, index: int, rounds: float) -> None:
+    """Wait until a scheme has tried so many times the memory that is watched."""
+    goal = rounds * context.size_bytes
+    context.until(lambda: context.stats()[index].sz_tried >= goal)
+
+
+def _found(subject: Subject) -> str:
+    """Return which of the two sets moved up."""
+    hot, cold = share(subject, "hot", FAST), share(subject, "cold", FAST)
+    if hot <= NONE and cold <= NONE:
+        return "none"
+    if hot >= MOST and cold <= NONE:
+        return "hot"
+    return "all" if min(hot, cold) >= ALL else f"{hot:.0%} of hot, {cold:.0%} of cold"
+
+
+@behaviour(cites="damos_skip_charged_region(), damos_apply_scheme()", expect="all")
+def round_in_order(subject: Subject) -> str:
+    """A quota of whole pages continues where it stopped: one round visits every page."""
+    return _one_round(subject, _quota_bytes(subject))
+
+
+@behaviour(
+    cites="damos_apply_scheme(), which remembers where it stopped if the quota is used up exactly",
+    expect=since({"6.12": "not all", "7.2": "all"}),
+)
+def round_of_broken_pages(subject: Subject) -> str:
+    """A quota that is not a multiple of pages begins at the first address again in each window."""
+    return _one_round(subject, _quota_bytes(subject) + PAGE // 2)
+
+
+def _one_round(subject: Subject, quota_bytes: int) -> str:
+    _place(subject, warm=False)
+    sweep = Scheme("migrate_hot", FAST, only="anon", bytes=quota_bytes)
+    with running(subject, SLOW, TICKER, sweep) as context:
+        # Where regions are cut while they are gone through, a tenth is tried twice.
+        _rounds(context, 1, 1.1)
+        seen = _found(subject)
+    return seen if seen == "all" else "not all"
+
+
+@behaviour(
+    cites="damon_folio_young(): a page that was never asked about is young",
+    expect=["all", "none"],
+)
+def first_visit(subject: Subject) -> list[str]:
+    """The first visit finds every used page young, and the next one none."""
+    _place(subject, warm=False)
+    with running(subject, SLOW, TICKER, FIND) as context:
+        context.after_ticks(2)
+        first = _found(subject)
+    for name in ("hot", "cold"):
+        subject.sets.free(name)
+    return [first, _after_clearing(subject, CLEAR)]
+
+
+@behaviour(cites="damos_pa_filter_match(), damon_folio_mkold()", expect="none")
+def clear_only(subject: Subject) -> str:
+    """Filters that reject young, anonymous and other pages clear all pages and take none."""
+    _place(subject, warm=False)
+    with running(subject, SLOW, TICKER, CLEAR) as context:
+        context.after_ticks(3)
+        return _found(subject)
+
+
+@behaviour(
+    cites="damon_pa_stat(), from 6.14",
+    expect=since({"6.12": "all", "6.16": "none"}),
+)
+def stat_clears(subject: Subject) -> str:
+    """What is found after a `stat` scheme with a young filter: it clears pages since 6.14."""
+    return _after_clearing(subject, Scheme(only="young"))
+
+
+def _after_clearing(subject: Subject, first: Scheme) -> str:
+    """What a scheme finds of idle pages after another scheme has visited them."""
+    _place(subject, warm=False)
+    with running(subject, SLOW, TICKER, first) as context:
+        context.after_ticks(3)
+        context.commit(TICKER, FIND)
+        context.after_ticks(3)
+        return _found(subject)
+
+
+@behaviour(
+    cites="damon_pa_stat(), sz_ops_filter_passed",
+    expect=since({"6.12": "no count", "6.16": "counts what is young"}),
+)
+def stat_counts(subject: Subject) -> str:
+    """A `stat` scheme with a young filter counts, visit by visit, the bytes that were touched."""
+    _place(subject, warm=True)
+    with running(subject, SLOW, TICKER, Scheme(only="young", apply_us=10 * AGGR_US)) as context:
+        path = f"{context.folder}/schemes/1/stats/sz_ops_filter_passed"
+        if text(subject.sysfs, path) is None:
+            return "no count"
+
+        def passed() -> tuple[int, int]:
+            tried = context.stats()[1].sz_tried
+            return tried, int(context.sysfs.read(path))
+
+        # The first visit counts whatever was ever filled.
+        context.until(lambda: passed()[0] >= context.size_bytes)
+        tried, before = passed()
+        context.until(lambda: passed()[0] >= tried + 2 * context.size_bytes)
+        now, after = passed()
+        a_visit = (after - before) / ((now - tried) / context.size_bytes)
+    right = MOST * SET_BYTES <= a_visit <= (1 + NONE) * SET_BYTES
+    return "counts what is young" if right else f"{a_visit / SET_BYTES:.2f} of it"
+
+
+@behaviour(cites="kdamond_apply_schemes()", expect="hot")
+def two_visits(subject: Subject) -> str:
+    """If two kdamonds visit one after the other, the second finds what was touched in between."""
+    _place(subject, warm=True)
+    quota = _quota_bytes(subject)
+    clear, find = replace(CLEAR, bytes=quota), replace(FIND, bytes=PARKED_BYTES)
+    with side_by_side(subject, SLOW, (TICKER, clear), (TICKER, find)) as (first, second):
+        # After a round all is cleared, and the second begins so far behind the next.
+        goal = first.size_bytes + LAG_WINDOWS * quota
+        first.until(lambda: first.stats()[1].sz_tried >= goal)
+        second.commit(TICKER, replace(find, bytes=quota))
+        _rounds(second, 1, 1.0)
+        return _found(subject)
+
+
+@behaviour(cites="kdamond_apply_schemes()", expect="hot")
+def in_one_context(subject: Subject) -> str:
+    """In one context the scheme that finds pages must come before the scheme that clears them."""
+    _place(subject, warm=True)
+    quota = _quota_bytes(subject)
+    find, clear = replace(FIND, bytes=PARKED_BYTES), replace(CLEAR, bytes=quota)
+    with running(subject, SLOW, TICKER, find, clear) as context:
+        goal = context.size_bytes + LAG_WINDOWS * quota
+        context.until(lambda: context.stats()[2].sz_tried >= goal)
+        context.commit(TICKER, replace(find, bytes=quota), clear)
+        _rounds(context, 1, 1.0)
+        return _found(subject)
+
+
+@behaviour(
+    cites="damon_commit_ctx(), damos_commit_quota()",
+    expect=since({"6.12": "goes on", "7.2": "begins again", "7.3": "goes on"}),
+)
+def committed(subject: Subject) -> str:
+    """The position of a sweep after a commit that changes nothing."""
+    return _place_after(subject, "commit")
+
+
+@behaviour(cites="damos_sysfs_set_quota_scores()", expect="goes on")
+def goals_committed(subject: Subject) -> str:
+    """The position of a sweep after a commit of goals only."""
+    return _place_after(subject, "commit_schemes_quota_goals")
+
+
+def _place_after(subject: Subject, command: str) -> str:
+    """Whether a sweep is further on than before a command, or nearer to its beginning."""
+    quota = _node_bytes(subject) // LONG_ROUND_WINDOWS // PAGE * PAGE
+    sweep = replace(CLEAR, bytes=quota, apply_us=LONG_WINDOW_US)
+    with running(subject, SLOW, TICKER, sweep) as context:
+        _rounds(context, 1, 0.25)
+        before = context.tried_regions(1)[0].start
+        context.command(command)
+        after = context.tried_regions(1)[0].start
+    return "goes on" if after > before else "begins again"

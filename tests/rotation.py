@@ -1,0 +1,89 @@
+"""Choose the rare tests of a run. They take turns, so a few runs make all of them. Pure.
+
+Tests of one guest stay together. A turn has a bound on its expected seconds.
+"""
+
+from collections.abc import Iterable, Sequence
+
+# Seconds of a test on two processors, by its function. For `test_real` it is all of a guest.
+EXPECTED_S = {
+    "test_real": 150,
+    "test_it_moves_hot_up_and_cold_down_and_leaves_no_trace": 180,
+    "test_so_do_the_kernels_own_goals": 240,
+    "test_nothing_is_promoted_while_tasks_wait_for_memory": 120,
+    "test_the_unit_lives_through_all_that_systemd_does": 240,
+    "test_demand_has_the_hot_set_up_in_time": 60,
+    "test_what_is_ahead_on_a_real_kernel_is_ahead_on_the_simulated_one": 30,
+    "test_a_world_of_hours": 40,
+    "test_servers_are_filled_and_read": 60,
+    "test_restore_after_a_kill_at_each_operation": 1,
+    "test_start_after_a_kill_at_each_operation": 1,
+    "test_after_each_fault_the_plan_runs_or_the_error_names_the_files": 1,
+}
+
+# A test without a figure counts as the longest.
+UNKNOWN_S = max(EXPECTED_S.values())
+
+# Seconds of a turn. With the usual tests (33 minutes) and the bare machine (10 minutes) a run is
+# shorter than an hour.
+TURN_S_MAX = 480
+
+# Its tests share one guest per series.
+_TOGETHER = "test_real"
+
+
+def group(nodeid: str) -> str:
+    """Return the group of a test: all tests of one guest, or the test alone."""
+    if _function(nodeid) != _TOGETHER:
+        return nodeid
+    function, _, parameters = nodeid.partition("[")
+    return f"{function}[{parameters.partition('-')[0]}"
+
+
+def turns(groups: Iterable[str], turn_s_max: int = TURN_S_MAX) -> tuple[tuple[str, ...], ...]:
+    """Return the groups in few turns. The order of the groups does not matter.
+
+    The longest group comes first. Each goes into the first turn that has room for it. A group that
+    is longer than the bound has its own turn.
+    """
+    dealt: list[tuple[int, list[str]]] = []
+    for name in sorted(set(groups), key=lambda name: (-expected_s(name), name)):
+        cost = expected_s(name)
+        at = next((i for i, (taken, _) in enumerate(dealt) if taken + cost <= turn_s_max), None)
+        if at is None:
+            dealt.append((cost, [name]))
+        else:
+            taken, names = dealt[at]
+            dealt[at] = (taken + cost, [*names, name])
+    return tuple(tuple(sorted(names)) for _, names in dealt)
+
+
+def expected_s(name: str) -> int:
+    """Return how long a group takes."""
+    return EXPECTED_S.get(_function(name), UNKNOWN_S)
+
+
+def told(chosen: Sequence[str], number: int, count: int) -> list[str]:
+    """Return the summary of a turn: its number, its tests, and how to repeat it."""
+    functions: dict[str, int] = {}
+    for name in chosen:
+        functions[_function(name)] = functions.get(_function(name), 0) + 1
+    return [
+        f"rare tests, turn {number} of {count}; the same again: make test TURN={number}",
+        *(f"  {function}: {times}" for function, times in sorted(functions.items())),
+    ]
+
+
+def following(made: int | None, commit: str | None, count: int) -> int:
+    """Return the number of the next turn, from 1 up.
+
+    On a new machine the commit decides. A machine that keeps nothing would otherwise always make
+    the first turn.
+    """
+    if made is not None:
+        return made % count + 1
+    return int(commit[:8], 16) % count + 1 if commit else 1
+
+
+def _function(name: str) -> str:
+    return name.rpartition("::")[2].partition("[")[0]

@@ -1,0 +1,178 @@
+"""A user who may only create cgroups below a configured class cannot stop the loop."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from tests.sim.loop import Loop, loop
+from tierd.configuration.config import CgroupClass, CgroupMode, Config
+from tierd.errors import ExitCode
+from tierd.kdamonds.applied import CgroupsGone
+from tierd.loop import daemon, force
+from tierd.loop.daemon import RESCAN_S
+from tierd.planning import plan_here
+from tierd.plans.plan import Plan
+from tierd.plans.scope import FILTERS_MAX
+from tierd.record.snapshot import State
+from tierd.serving.inbox import Verb
+from tierd.sim.sim_kernel import SimKernel
+from tierd.views import planned
+
+TOP = "/kubepods"
+
+
+def made(series: str, mode: CgroupMode) -> Loop:
+    found = loop(series, config=Config(cgroups=(CgroupClass("pods", mode, (TOP,)),)))
+    found.kernel.add_cgroup(TOP)
+    return found
+
+
+def crowd(made: Loop) -> None:
+    """The operations of a user below a cgroup of their own."""
+    made.kernel.add_cgroup(f"{TOP}/\udcff\udcfe\x1b]0;")
+    for number in range(FILTERS_MAX + 1):
+        made.kernel.add_cgroup(f"{TOP}/{number}")
+
+
+@pytest.mark.parametrize("mode", CgroupMode)
+@pytest.mark.parametrize("series", ["6.12", "7.3"])
+def test_a_crowd_at_the_start_degrades(series: str, mode: CgroupMode) -> None:
+    loop = made(series, mode)
+    crowd(loop)
+    assert loop.run(10) is ExitCode.ok
+    last = loop.snapshots[-1]
+    assert last.state is State.active
+    assert any("the most memory" in reason for reason in last.degraded)
+
+
+@pytest.mark.parametrize("mode", CgroupMode)
+@pytest.mark.parametrize("series", ["6.12", "7.3"])
+def test_a_crowd_that_comes_later_degrades_and_is_an_event(series: str, mode: CgroupMode) -> None:
+    loop = made(series, mode)
+    loop.do(5, lambda: crowd(loop))
+    assert loop.run(RESCAN_S + 20) is ExitCode.ok
+    assert loop.snapshots[-1].state is State.active
+    told = [event.text for event in loop.events if event.event == "degraded"]
+    assert len(told) == 1
+    assert "the most memory" in told[0]
+
+
+def test_a_name_that_is_not_text_reaches_the_kernel_and_every_document() -> None:
+    loop = made("7.3", CgroupMode.exclude)
+    name = f"{TOP}/\udcff\udcfe"
+    loop.kernel.add_cgroup(name)
+    assert loop.run(5) is ExitCode.ok
+    written = [one.value for one in loop.kernel.journal if one.path.endswith("memcg_path")]
+    assert name in written
+    plan = plan_here(loop.kernel, loop.config)
+    document = json.dumps(planned.as_document(plan)).encode()
+    assert json.loads(document)["fingerprint"] == plan.fingerprint
+
+
+def test_a_reload_says_what_its_classes_stand_for() -> None:
+    loop = made("7.3", CgroupMode.exclude)
+    typo = CgroupClass("typo", CgroupMode.exclude, ("/kubepod",))
+    loop.read_config = lambda: Config(cgroups=(*loop.config.cgroups, typo))
+    loop.ask(5, Verb.reload)
+    loop.run(10)
+    assert f"cgroup class pods (exclude {TOP}): 1 cgroup now: {TOP}" in loop.answers[0].text
+    assert "cgroup class typo (exclude /kubepod): none exists now" in loop.answers[0].text
+
+
+@dataclass
+class Churn:
+    """A kernel on which somebody creates and removes cgroups below a class all the time.
+
+    There is always one; before each step of the kind it goes, and another is there in its place.
+    """
+
+    kernel: SimKernel
+    at: str
+    turn: int = 0
+
+    def __post_init__(self) -> None:
+        self.kernel.add_cgroup(self.newest)
+
+    @property
+    def newest(self) -> str:
+        return f"{TOP}/{self.turn}"
+
+    def read(self, path: str) -> str:
+        text = self.kernel.read(path)
+        if self.at == "look" and path == f"sys/fs/cgroup{self.newest}/memory.current":
+            self._turn()
+        return text
+
+    reread = read
+
+    def read_bytes(self, path: str) -> bytes:
+        return self.kernel.read_bytes(path)
+
+    def exists(self, path: str) -> bool:
+        return self.kernel.exists(path)
+
+    def listdir(self, path: str) -> tuple[str, ...]:
+        return self.kernel.listdir(path)
+
+    def write(self, path: str, value: str) -> None:
+        if path.endswith("/state") and value == self.at:
+            self._turn()
+        self.kernel.write(path, value)
+
+    def _turn(self) -> None:
+        self.kernel.remove_cgroup(self.newest)
+        self.turn += 1
+        self.kernel.add_cgroup(self.newest)
+
+
+@pytest.mark.parametrize("mode", CgroupMode)
+@pytest.mark.parametrize("at", ["look", "on"])
+@pytest.mark.parametrize("series", ["6.12", "7.3"])
+def test_who_makes_and_removes_cgroups_all_the_time_keeps_nothing_from_a_start(
+    series: str, at: str, mode: CgroupMode
+) -> None:
+    loop = made(series, mode)
+    loop.sysfs = Churn(loop.kernel, at)
+    assert loop.run(5) is ExitCode.ok
+    assert loop.before(0.9).state is State.active, "at once, and not after a pause"
+    assert "degraded" not in loop.names()
+
+
+@pytest.mark.parametrize("at", ["look", "commit", "on"])
+@pytest.mark.parametrize("series", ["6.12", "7.3"])
+def test_who_makes_and_removes_cgroups_all_the_time_is_planned_for_again(
+    series: str, at: str
+) -> None:
+    """A plan that fails by it is taken back, or made again; and each minute is another try."""
+    loop = made(series, CgroupMode.exclude)
+    loop.sysfs = Churn(loop.kernel, at)
+    assert loop.run(5 * RESCAN_S) is ExitCode.ok
+    worked = [one.state is State.active for one in loop.snapshots]
+    assert sum(worked) >= 0.95 * len(worked)
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.3"])
+def test_a_kdamond_that_dies_is_back_at_once_where_cgroups_have_gone(series: str) -> None:
+    loop = made(series, CgroupMode.exclude)
+    loop.kernel.add_cgroup(f"{TOP}/0")
+    loop.do(5, lambda: loop.kernel.remove_cgroup(f"{TOP}/0"))
+    loop.do(6, lambda: loop.kernel.end_kdamond(1))
+    loop.run(15)
+    assert all(one.up for one in loop.before(10).kdamonds)
+    assert loop.before(10).state is State.active
+
+
+def test_what_goes_again_and_again_is_given_up_for_a_while() -> None:
+    """The work is limited: the loop has other things to do."""
+    tried: list[str] = []
+    loop = made("7.3", CgroupMode.exclude)
+    running = daemon.begin(loop.outside(), loop.config)
+
+    def refused(plan: Plan) -> None:
+        tried.append(plan.fingerprint)
+        raise CgroupsGone((TOP,), frozenset())
+
+    with pytest.raises(CgroupsGone):
+        force.planned(loop.outside(), running, refused)
+    assert len(tried) == force.PLANS_MAX

@@ -1,0 +1,15 @@
+"""The memory of tierd: the program alone, with a day of history."""
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from bench import cost
+
+
+@pytest.mark.thorough
+def test_it_weighs_no_more_than_the_bar(tmp_path: Path) -> None:
+    """The bar is for this Python. docs/metrics.md has the figures of distributions."""
+    assert platform.python_implementation() == "CPython"
+    assert cost.weighed(tmp_path) / 2**20 <= cost.BARS["resident set (MiB)"]

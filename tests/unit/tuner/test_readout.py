@@ -1,0 +1,217 @@
+"""A measurement is made from two samples, and only from what changed between them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.fixtures.tiers import GIB, machine
+from tierd import policy
+from tierd.configuration.config import Config
+from tierd.machine.features import Capabilities, Feature
+from tierd.machine.sample import (
+    KdamondSample,
+    NodeSample,
+    Pressure,
+    Sample,
+    SchemeSample,
+    Watermarks,
+)
+from tierd.plans.plan import Controller, Direction, Sense
+from tierd.tuner import readout
+from tierd.tuner.measurement import Measurement
+
+MIB = 1 << 20
+PLAN = policy.plan(machine((0,), (1,)), Capabilities(frozenset(Feature)), Config())
+WINDOW_S = PLAN.items[0].window_us / 1e6
+
+
+def sample(
+    at_s: float = 0.0,
+    windows: float = 0.0,
+    *,
+    sensed: Mapping[tuple[int, Sense], int] | None = None,
+    counted: Mapping[int, int] | None = None,
+    moved: Mapping[str, tuple[int, int]] | None = None,
+    some_us: int = 0,
+    allocstall: int = 0,
+    direct: Mapping[int, int] | None = None,
+) -> Sample:
+    """Return a sample after some windows, with what sensors and schemes have counted.
+
+    In each window the sensors of node 1 counted `counted`, by the index of their scheme.
+    """
+    sensed, counted, moved, direct = sensed or {}, counted or {}, moved or {}, direct or {}
+    tried: dict[int, dict[int, int]] = {index: {} for index in range(len(PLAN.kdamonds))}
+    for one in PLAN.sensors:
+        each = sensed.get((one.node, one.sense), 0)
+        if one.node == 1:
+            each = counted.get(one.scheme, each)
+        tried[one.kdamond][one.scheme] = round(windows * (GIB if one.sense is Sense.all else each))
+    schemes = {
+        item.kdamond: SchemeSample(
+            item.scheme, 1, *_tried_applied(moved.get(item.id, (0, 0))), 0, 4096, None
+        )
+        for item in PLAN.items
+    }
+    return Sample(
+        monotonic_s=at_s,
+        nodes=tuple(
+            NodeSample(
+                node,
+                GIB,
+                100 * MIB,
+                (("pgdemote_direct", direct.get(node, 0)), ("pgdemote_kswapd", 9)),
+            )
+            for node in (0, 1)
+        ),
+        watermarks=(Watermarks(0, 1 * MIB, 2 * MIB, 3 * MIB, 4 * MIB, 5 * MIB),),
+        kdamonds=tuple(
+            KdamondSample(index, "on", 100 + index, (schemes[index],), tried[index])
+            for index in tried
+        ),
+        pressure=Pressure(some_us, 0),
+        pgmigrate_success=0,
+        pgmigrate_fail=0,
+        allocstall=allocstall,
+    )
+
+
+def _tried_applied(moved: tuple[int, int]) -> tuple[int, int, int]:
+    tried, applied = moved
+    return tried, 1, applied
+
+
+def read(before: Sample, now: Sample) -> Measurement:
+    found = readout.reading(PLAN, before, now)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("stalls", [{"allocstall": 1}, {"direct": {0: 1}}, {"direct": {1: 1}}])
+def test_whoever_had_to_make_room_for_itself_is_a_stall(stalls: dict[str, int]) -> None:
+    """Reclaim and demotion both count, on any node, even once."""
+    seen = read(sample(), sample(1.0, 10, **stalls))  # type: ignore[arg-type]
+    assert seen.stalls == 1
+    # Stalls before the first sample do not count.
+    assert read(sample(**stalls), sample(1.0, 10, **stalls)).stalls == 0  # type: ignore[arg-type]
+
+
+def test_background_demotion_is_no_stall() -> None:
+    busy = sample(1.0, 10)
+    counters = (("pgdemote_direct", 0), ("pgdemote_kswapd", 500), ("pgpromote_success", 7))
+    busy = replace(busy, nodes=tuple(replace(one, counters=counters) for one in busy.nodes))
+    assert read(sample(), busy).stalls == 0
+
+
+def test_what_is_sensed_is_per_window() -> None:
+    """The result does not depend on the number of windows, or on earlier counts."""
+    seen = {(1, Sense.hot): 96 * MIB, (0, Sense.cold): 300 * MIB}
+    for windows in (3, 10, 50):
+        found = read(sample(0.0, 7, sensed=seen), sample(1.0, 7 + windows, sensed=seen))
+        assert found.nodes[1].hot_bytes == 96 * MIB
+        assert found.nodes[0].cold_bytes == 300 * MIB
+
+
+def test_nobody_waits_on_the_fastest_node_and_nothing_is_cold_on_the_slowest() -> None:
+    found = read(sample(), sample(1.0, 10, sensed={(0, Sense.hot): 96 * MIB}))
+    assert found.nodes[0].hot_bytes is None
+    assert found.nodes[1].cold_bytes is None
+    # Its heat is known anyway. It is needed to tell which heat below is worth a move.
+    assert found.nodes[0].heat_bytes > 0
+
+
+def test_what_is_hot_in_all_samples_is_heat_in_full_and_no_chance() -> None:
+    levels = {one.scheme: 64 * MIB for one in PLAN.sensors if one.node == 1 and one.weight}
+    found = read(sample(), sample(1.0, 10, counted=levels))
+    assert found.nodes[1].heat_bytes == pytest.approx(64 * MIB, abs=1)
+    assert found.nodes[1].faint_bytes == 0
+
+
+def test_what_a_sample_or_two_has_hit_is_faint() -> None:
+    """Faint heat is the lowest level without the next one, multiplied by its weight."""
+    first, second = [one for one in PLAN.sensors if one.node == 1 and one.weight][:2]
+    found = read(
+        sample(), sample(1.0, 10, counted={first.scheme: 100 * MIB, second.scheme: 40 * MIB})
+    )
+    assert found.nodes[1].faint_bytes == round(first.weight * 60 * MIB)
+    assert found.nodes[1].sure_bytes > 0
+
+
+def test_without_a_window_nothing_was_sensed() -> None:
+    found = read(sample(0.0, 7), sample(0.05, 7, sensed={(1, Sense.hot): 96 * MIB}))
+    assert found.nodes[1].hot_bytes is None
+    assert found.nodes[1].heat_bytes == 0
+
+
+def test_a_scheme_is_read_by_what_it_did_since() -> None:
+    before = sample(moved={"promote-1-0": (5000, 4000)})
+    found = read(before, sample(2.0, 20, moved={"promote-1-0": (9000, 7000)}))
+    way = found.ways["promote-1-0"]
+    assert (way.tried_bytes, way.applied_bytes, way.quota_bytes) == (4000, 3000, 4096)
+    assert found.ways["demote-0-1"].tried_bytes == 0
+
+
+@pytest.mark.parametrize("windows", [5, 10, 19])
+def test_windows_are_as_long_as_they_were(windows: int) -> None:
+    found = read(sample(), sample(10 * WINDOW_S, windows))
+    assert found.ways["promote-1-0"].window_s == pytest.approx(10 * WINDOW_S / windows)
+
+
+def test_a_window_is_never_much_shorter_than_planned_nor_told_from_a_part_of_one() -> None:
+    assert read(sample(), sample(WINDOW_S, 100)).ways["promote-1-0"].window_s == WINDOW_S / 2
+    assert read(sample(), sample(10.0, 0.9)).ways["promote-1-0"].window_s == WINDOW_S
+
+
+def test_pressure_is_a_share_of_the_time() -> None:
+    assert read(sample(), sample(2.0, 10, some_us=500_000)).pressure == 0.25
+    unknown = replace(sample(2.0, 10), pressure=None)
+    assert read(sample(), unknown).pressure == 0
+    assert read(replace(sample(), pressure=None), sample(2.0, 10, some_us=9)).pressure == 0
+
+
+def test_a_node_is_as_it_is_now() -> None:
+    node = read(sample(), sample(1.0, 10)).nodes[0]
+    assert (node.total_bytes, node.free_bytes) == (GIB, 100 * MIB)
+    # The watermark at which kswapd stops, and the reserve that programs never get.
+    assert node.mark_bytes == 8 * MIB
+
+
+def test_counters_that_began_anew_are_no_reading() -> None:
+    """A kdamond may have died, been rebuilt or be off. Its counters then start at zero."""
+    then, now = sample(), sample(1.0, 10)
+    for index, one in enumerate(now.kdamonds):
+        for changed in (
+            replace(one, pid=999),
+            replace(one, state="off"),
+            replace(one, schemes=()),
+            replace(one, sensed={}),
+        ):
+            mixed = tuple(changed if i == index else other for i, other in enumerate(now.kdamonds))
+            assert readout.reading(PLAN, then, replace(now, kdamonds=mixed)) is None
+    assert readout.reading(PLAN, None, now) is None
+    assert readout.reading(PLAN, now, now) is None, "no time went by"
+
+
+def test_limits_are_those_of_the_plan() -> None:
+    found = readout.limits(PLAN, 70, charges_failures=True)
+    assert (found.controller, found.headroom_bp, found.charges_failures) == (
+        Controller.demand,
+        70,
+        True,
+    )
+    assert [(way.id, way.direction, way.source, way.target) for way in found.ways] == [
+        ("demote-0-1", Direction.demote, 0, 1),
+        ("promote-1-0", Direction.promote, 1, 0),
+    ]
+    assert [(way.rate_max_bytes_per_s, way.quota_bytes_max, way.aim) for way in found.ways] == [
+        (item.rate_max_bytes_per_s, item.quota_bytes_max, item.aim) for item in PLAN.items
+    ]
+
+
+def test_quotas_are_of_kdamonds_that_run() -> None:
+    now = sample()
+    assert readout.quotas(PLAN, now) == {"promote-1-0": 4096, "demote-0-1": 4096}
+    first, second = now.kdamonds
+    off = replace(now, kdamonds=(replace(first, state="off"), second))
+    assert readout.quotas(PLAN, off) == {"promote-1-0": 4096}

@@ -1,0 +1,120 @@
+"""The plan in force: change it, drop it, note what is wrong, and report it.
+
+A failure is raised to the caller. `after_failure` says what runs after one.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from tierd.errors import Conflict, TierdError
+from tierd.kdamonds import apply
+from tierd.kdamonds.applied import Applied, CgroupsGone, RolledBack, UndoFailed
+from tierd.loop import supervise
+from tierd.loop.outside import Outside
+from tierd.loop.running import WHOLE, Running, picture
+from tierd.loop.supervise import Refresh, Retry
+from tierd.loop.tuning import Tuning
+from tierd.machine import discovery
+from tierd.machine.sample import watermarks
+from tierd.planning import plan_for
+from tierd.plans.plan import Plan
+from tierd.record.snapshot import EventStatus, remember
+
+T = TypeVar("T")
+
+# How many plans are tried if cgroups disappear while a plan is written. Writing takes at most half
+# a second. If so many tries fail, somebody removes cgroups on purpose.
+PLANS_MAX = 4
+
+
+def looked(outside: Outside, running: Running) -> Running:
+    """Return the state with the current topology and watermarks."""
+    topology = discovery.discover(outside.sysfs, running.config.tiers)
+    return replace(running, topology=topology, watermarks=watermarks(outside.sysfs, topology))
+
+
+def with_plan(running: Running, applied: Applied | None) -> Running:
+    """Return the state with another plan in force, or with none.
+
+    Statistics and scheduled inputs of the old plan are dropped. Samples stay if the same kdamonds
+    have the same schemes at the same places.
+    """
+    running = replace(running, refresh=Refresh(), tuning=Tuning())
+    if _places(applied) != _places(running.applied):
+        running = replace(running, before=None, sample=None)
+    return replace(running, applied=applied)
+
+
+def _places(applied: Applied | None) -> tuple[object, ...]:
+    """Return what a sample depends on: pids, and the places of schemes and sensors."""
+    if applied is None:
+        return ()
+    schemes = tuple((item.id, item.kdamond, item.scheme) for item in applied.plan.items)
+    return (*applied.pids, *schemes, *applied.plan.sensors)
+
+
+def change_to(outside: Outside, running: Running, plan: Plan) -> tuple[Running, str | None]:
+    """Change to another plan. The text says how, or is None if the kernel needed no change."""
+    applied = running.applied
+    if applied is None:
+        return running, None
+    if plan.fingerprint == applied.plan.fingerprint:
+        # The kernel sees no difference. Only a headroom that the tuner uses, or a text, has
+        # changed.
+        return replace(running, applied=replace(applied, plan=plan)), None
+    applied = apply.change_plan(outside.kernel, applied, plan, outside.store.record)
+    return with_plan(replace(running, paused=False), applied), applied.how
+
+
+def planned(outside: Outside, running: Running, act: Callable[[Plan], T]) -> T:
+    """Make a plan and act on it. If cgroups disappear while it is written, try again without them.
+
+    The new plan has no cgroups that appeared since, so the number of tries is limited.
+    """
+    plan = partial(plan_for, outside.sysfs, running.topology, running.capabilities, running.config)
+    only: frozenset[str] | None = None
+    for _ in range(PLANS_MAX - 1):
+        try:
+            return act(plan(only=only))
+        except CgroupsGone as error:
+            only = error.remaining
+    return act(plan(only=only))
+
+
+def after_failure(outside: Outside, running: Running, error: TierdError) -> Running:
+    """Return the state after a change that failed: the plan as before, or none."""
+    if isinstance(error, RolledBack):
+        return replace(running, applied=error.applied)
+    if isinstance(error, Conflict | UndoFailed):
+        # The tree belongs to somebody else, or is incomplete. After a wait, start again from the
+        # state on disk, which adopts or replaces what is there.
+        retry = supervise.failed(running.retries.get(WHOLE, Retry()), outside.clock.monotonic())
+        return retried(with_plan(running, None), WHOLE, retry)
+    return running
+
+
+def troubled(outside: Outside, running: Running, error: TierdError, key: int) -> Running:
+    """Note what is wrong and when to try again. The same text is reported once."""
+    now_s = outside.clock.monotonic()
+    text = f"{error}. {error.hint}" if error.hint else str(error)
+    retry = supervise.failed(running.retries.get(key, Retry()), now_s)
+    told = running.trouble == text
+    running = retried(replace(running, trouble=text), key, retry)
+    return running if told else say(outside, running, "degraded", text)
+
+
+def retried(running: Running, key: int, retry: Retry) -> Running:
+    return replace(running, retries={**running.retries, key: retry})
+
+
+def publish(outside: Outside, running: Running, began_s: float) -> None:
+    loop_s = outside.clock.monotonic() - began_s
+    outside.publish(picture(running, outside.who, outside.wall_s(), loop_s), running)
+
+
+def say(outside: Outside, running: Running, event: str, text: str) -> Running:
+    said = EventStatus(outside.wall_s(), event, text)
+    outside.log(said)
+    return replace(running, events=remember(running.events, said))

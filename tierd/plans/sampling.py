@@ -1,0 +1,81 @@
+"""How often DAMON samples memory, and which accesses count as hot and as cold. Pure."""
+
+from tierd.configuration.config import Config
+from tierd.machine.features import Capabilities, Feature
+from tierd.plans.damon import (
+    PAGE_BYTES,
+    UINT_MAX,
+    ULONG_MAX,
+    AccessPattern,
+    Intervals,
+    IntervalsGoal,
+    Span,
+)
+from tierd.plans.plan import Controller, Direction
+from tierd.units import BP_MAX
+
+# Microseconds between checks of the layout of memory: DAMON's default.
+UPDATE_US = 60_000_000
+# Aggregations over which the kernel tunes its intervals: the value of the cover letter.
+INTERVALS_GOAL_AGGRS = 3
+
+# Microseconds: the longest sampling interval under the demand tuner. Memory that becomes hot is
+# then seen within one aggregation of 0.4 s; the cover letter's 10 s would take minutes.
+DEMAND_SAMPLE_US_MAX = 20_000
+
+# Aggregations for which a region must be hot, or cold, before the demand tuner counts it. The
+# second is larger, so that memory that is neither hot nor cold stays where it is.
+DEMAND_HOT_AGE = 0
+DEMAND_COLD_AGE = 3
+
+# Microseconds: the least age of cold memory where the kernel cannot tune its intervals. With
+# fewer samples, memory that is accessed some times per second would look cold by chance.
+DEMAND_COLD_US_MIN = 600_000
+
+
+def intervals(capabilities: Capabilities, config: Config, loop: Controller) -> Intervals:
+    """Return how often DAMON samples, with the goal by which the kernel tunes that, if it can."""
+    tuned = capabilities.has(Feature.intervals_goal) and wants_tuning(config)
+    longest_us = config.sample_us_max
+    if loop is Controller.demand:
+        longest_us = max(config.sample_us, min(longest_us, DEMAND_SAMPLE_US_MAX))
+    goal = IntervalsGoal(
+        access_bp=config.access_bp,
+        aggrs=INTERVALS_GOAL_AGGRS,
+        min_sample_us=config.sample_us,
+        max_sample_us=longest_us,
+    )
+    return Intervals(config.sample_us, config.aggr_us, UPDATE_US, goal if tuned else None)
+
+
+def wants_tuning(config: Config) -> bool:
+    """True if the kernel may tune the intervals.
+
+    DAMON counts ages in aggregations, and tuning changes how long these are. So a minimum age in
+    milliseconds needs fixed intervals.
+    """
+    return config.auto_intervals and not asks_ages(config)
+
+
+def asks_ages(config: Config) -> bool:
+    """True if a minimum age is configured."""
+    return bool(config.hot_age_ms_min or config.cold_age_ms_min)
+
+
+def access_pattern(
+    config: Config, intervals: Intervals, loop: Controller, direction: Direction
+) -> AccessPattern:
+    """Return which regions are hot enough to promote, or cold enough to demote."""
+    if direction is Direction.promote:
+        # At least one access: a region without any is not hot, whatever the threshold.
+        least = max(1, -(-intervals.samples * config.hot_accesses_min_bp // BP_MAX))
+        accesses, age_ms, age = Span(least, UINT_MAX), config.hot_age_ms_min, DEMAND_HOT_AGE
+    else:
+        accesses, age_ms, age = Span(0, 0), config.cold_age_ms_min, DEMAND_COLD_AGE
+        if intervals.goal is None:
+            age = max(age, -(-DEMAND_COLD_US_MIN // intervals.aggr_us))
+    if loop is not Controller.demand:
+        age = 0
+    if age_ms:
+        age = -(-age_ms * 1000 // intervals.aggr_us)
+    return AccessPattern(Span(PAGE_BYTES, ULONG_MAX), accesses, Span(age, UINT_MAX))

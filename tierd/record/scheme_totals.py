@@ -1,0 +1,136 @@
+"""Totals of each scheme that only grow, made from kernel counters that start at zero again.
+
+The statistics of DAMON begin at zero each time a kdamond is turned on. The files show the old
+values until the next update. So a value that fell, or another pid, begins a new series of counts.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from tierd.machine.cputime import CpuTotal
+from tierd.record import fields
+
+FORMAT = "tierd.counters/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The files of the `stats` directory of a scheme, or a sum of such."""
+
+    nr_tried: int = 0
+    sz_tried: int = 0
+    nr_applied: int = 0
+    sz_applied: int = 0
+    qt_exceeds: int = 0
+
+    def plus(self, other: "Statistics") -> "Statistics":
+        return Statistics(
+            self.nr_tried + other.nr_tried,
+            self.sz_tried + other.sz_tried,
+            self.nr_applied + other.nr_applied,
+            self.sz_applied + other.sz_applied,
+            self.qt_exceeds + other.qt_exceeds,
+        )
+
+    def since(self, before: "Statistics") -> "Statistics | None":
+        """Return the growth since `before`, or None if a value fell."""
+        growth = Statistics(
+            self.nr_tried - before.nr_tried,
+            self.sz_tried - before.sz_tried,
+            self.nr_applied - before.nr_applied,
+            self.sz_applied - before.sz_applied,
+            self.qt_exceeds - before.qt_exceeds,
+        )
+        return None if min(asdict(growth).values()) < 0 else growth
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A scheme: its total, the kernel counters that were read last, and the pid they belong to."""
+
+    total: Statistics = field(default_factory=Statistics)
+    seen: Statistics = field(default_factory=Statistics)
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The totals of all schemes, by the name of their series, and of the kdamonds."""
+
+    series: Mapping[str, Series] = field(default_factory=dict)
+    cpu: Mapping[int, CpuTotal] = field(default_factory=dict)
+    """The processor time of the kdamonds of a node, by its id."""
+
+    def total(self, scheme: str) -> Statistics:
+        found = self.series.get(scheme)
+        return found.total if found else Statistics()
+
+
+def advance(counters: Totals, scheme: str, pid: int, now: Statistics) -> Totals:
+    """Return the totals after the kernel showed `now` for a scheme of the kdamond `pid`."""
+    series = counters.series.get(scheme, Series())
+    growth = now.since(series.seen) if series.pid == pid else None
+    after = Series(series.total.plus(growth if growth is not None else now), now, pid)
+    return replace(counters, series={**counters.series, scheme: after})
+
+
+def used(counters: Totals, node: int, total: CpuTotal) -> Totals:
+    """Return the totals with another processor time of a node."""
+    return replace(counters, cpu={**counters.cpu, node: total})
+
+
+def further(one: Totals, other: Totals) -> Totals:
+    """Return the later of two saved versions of the same totals, which only grow."""
+    return one if _progress(one) >= _progress(other) else other
+
+
+def _progress(counters: Totals) -> tuple[int, float]:
+    """Return figures that grow whenever a scheme does anything."""
+    counts = sum(sum(asdict(one.total).values()) for one in counters.series.values())
+    return counts, sum(one.total_s for one in counters.cpu.values())
+
+
+def to_text(counters: Totals, boot_id: str) -> str:
+    """Return the text of the file. The boot id is in it, because a pid is valid within one boot."""
+    series = {scheme: asdict(one) for scheme, one in sorted(counters.series.items())}
+    cpu = {str(node): asdict(one) for node, one in sorted(counters.cpu.items())}
+    whole = {"format": FORMAT, "boot_id": boot_id, "series": series, "cpu": cpu}
+    # One line, because it is written in each round of the loop.
+    return json.dumps(whole) + "\n"
+
+
+def from_text(text: str, boot_id: str) -> Totals | None:
+    """Return the totals of a text, or None if it is not valid. Totals then begin at zero."""
+    try:
+        raw = fields.document(text)
+        if raw["format"] != FORMAT:
+            return None
+        same_boot = raw["boot_id"] == boot_id
+        # Files of earlier versions do not have this field.
+        cpu = fields.table(raw.get("cpu", {})).items()
+        series = fields.table(raw["series"]).items()
+        return Totals(
+            {fields.name(scheme): _series(one, same_boot=same_boot) for scheme, one in series},
+            {fields.node(node): _cpu(one, same_boot=same_boot) for node, one in cpu},
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _series(raw: object, *, same_boot: bool) -> Series:
+    one = fields.table(raw)
+    total, seen = _statistics(one["total"]), _statistics(one["seen"])
+    pid = fields.pid(one["pid"])
+    return Series(total, seen, pid) if same_boot else Series(total)
+
+
+def _statistics(raw: object) -> Statistics:
+    return Statistics(**{key: fields.whole(value) for key, value in fields.table(raw).items()})
+
+
+def _cpu(raw: object, *, same_boot: bool) -> CpuTotal:
+    one = fields.table(raw)
+    total_s, seen_s = fields.seconds(one["total_s"]), fields.seconds(one["seen_s"])
+    pid = fields.pid(one["pid"])
+    return CpuTotal(total_s, pid, seen_s) if same_boot else CpuTotal(total_s)
