@@ -77,11 +77,6 @@ class SystemInbox:
             self._selector.register(self._uevents, selectors.EVENT_READ)
 
     @property
-    def hears_hotplug(self) -> bool:
-        """True if kernel uevents arrive; if not, the periodic rescan has to find changes."""
-        return self._uevents is not None
-
-    @property
     def stop_waits(self) -> bool:
         """True if a signal to stop has come and has not been taken yet."""
         return any(SIGNALS[number] is Verb.stop for number in self._signals)

@@ -40,7 +40,7 @@ CGROUPS = "sys/fs/cgroup"
 
 # sysfs takes at most a page in one write(2).
 _WRITE_BYTES_MAX = 4096
-# init and kthreadd. Tests add other processes.
+# init and kthreadd.
 _PROCESSES = (1, 2)
 
 
@@ -81,7 +81,6 @@ class SimKernel:
         self.machine = machine
         self.root = root
         self.cgroups = {"/"}
-        self.processes = set(_PROCESSES)
         self.journal: list[JournalEntry] = []
         self.operations = 0
         rng = Random(seed)
@@ -234,10 +233,6 @@ class SimKernel:
         parent, _, name = f"{CGROUPS}{path}".rpartition("/")
         del self._files.directory(parent).entries[name]
 
-    def add_process(self, pid: int) -> None:
-        """Add a process, which can be a target of vaddr."""
-        self.processes.add(pid)
-
     def files(self, folder: str) -> tuple[str, ...]:
         """Return the paths of all files below a directory."""
         return tuple(self._files.directory(folder).walk())
@@ -275,7 +270,7 @@ class SimKernel:
         self._nodes.install_tiers(self._files)
 
     def _has_process(self, pid: int) -> bool:
-        return pid in self.processes or pid in self._threads.running()
+        return pid in _PROCESSES or pid in self._threads.running()
 
     def _cgroup_bytes(self, path: str) -> int:
         pages = sum(self.memory.cgroup_pages(path, nid) for nid in self.memory.nodes)
