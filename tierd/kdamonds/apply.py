@@ -110,19 +110,17 @@ def start(
 
 
 def _adopt(kernel: Kernel, saved: SavedState, plan: Plan, record: Record) -> Applied:
-    change = _change_to(kernel, saved, plan)
-    knobs = knobs_to_set(kernel, plan.knobs, saved.knobs)
-    if change.method is ChangeMethod.none and saved.writes == plan.writes and knobs == saved.knobs:
+    step = _step_to(kernel, saved, plan)
+    if step is None:
         return Applied(plan, saved, HOW[ChangeMethod.none])
-    begun = changing(saved, plan.writes, every_knob(knobs, saved.knobs))
-    record(begun)
+    record(step.begun)
     try:
-        running = _make_change(kernel, saved, plan, change, knobs, record)
+        running = _take(step, kernel, saved, plan, record)
     except TierdError as error:
-        _restore_after(kernel, begun, error, known_ours=True)
+        _restore_after(kernel, step.begun, error, known_ours=True)
         require_cgroups(kernel, plan)
         raise
-    return Applied(plan, running, HOW[change.method])
+    return Applied(plan, running, HOW[step.change.method])
 
 
 def change_plan(kernel: Kernel, applied: Applied, plan: Plan, record: Record) -> Applied:
@@ -134,17 +132,34 @@ def change_plan(kernel: Kernel, applied: Applied, plan: Plan, record: Record) ->
     require_ours(kernel, saved)
     require_nodes(kernel, plan)
     require_cgroups(kernel, plan)
+    step = _step_to(kernel, saved, plan)
+    if step is None:
+        return dataclasses.replace(applied, plan=plan)
+    record(step.begun)
+    try:
+        running = _take(step, kernel, saved, plan, record)
+    except TierdError as error:
+        raise RolledBack(error, roll_back(kernel, applied, step.begun, error, record)) from error
+    return Applied(plan, running, HOW[step.change.method])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Step:
+    """The smallest change from kdamonds that run to a plan."""
+
+    change: Change
+    knobs: tuple[SavedKnob, ...]
+    begun: SavedState
+    """What a restore needs if tierd dies during the step."""
+
+
+def _step_to(kernel: Kernel, saved: SavedState, plan: Plan) -> _Step | None:
+    """Return the step that makes our kdamonds run the plan; None if they run it already."""
     change = _change_to(kernel, saved, plan)
     knobs = knobs_to_set(kernel, plan.knobs, saved.knobs)
     if change.method is ChangeMethod.none and saved.writes == plan.writes and knobs == saved.knobs:
-        return dataclasses.replace(applied, plan=plan)
-    begun = changing(saved, plan.writes, every_knob(knobs, saved.knobs))
-    record(begun)
-    try:
-        running = _make_change(kernel, saved, plan, change, knobs, record)
-    except TierdError as error:
-        raise RolledBack(error, roll_back(kernel, applied, begun, error, record)) from error
-    return Applied(plan, running, HOW[change.method])
+        return None
+    return _Step(change, knobs, changing(saved, plan.writes, every_knob(knobs, saved.knobs)))
 
 
 def _change_to(kernel: Kernel, saved: SavedState, plan: Plan) -> Change:
@@ -159,18 +174,11 @@ def _change_to(kernel: Kernel, saved: SavedState, plan: Plan) -> Change:
     return change
 
 
-def _make_change(
-    kernel: Kernel,
-    saved: SavedState,
-    plan: Plan,
-    change: Change,
-    knobs: tuple[SavedKnob, ...],
-    record: Record,
-) -> SavedState:
-    """Make the change and record the state after it. The caller undoes a failure."""
-    set_knobs(kernel, knobs, saved.knobs)
-    pids = carry_out(kernel, plan.writes, change, saved.pids)
-    running = SavedState(saved.boot_id, plan.writes, pids, knobs)
+def _take(step: _Step, kernel: Kernel, saved: SavedState, plan: Plan, record: Record) -> SavedState:
+    """Take the step, and record the state after it. The caller undoes a failure."""
+    set_knobs(kernel, step.knobs, saved.knobs)
+    pids = carry_out(kernel, plan.writes, step.change, saved.pids)
+    running = SavedState(saved.boot_id, plan.writes, pids, step.knobs)
     record(running)
     return running
 
