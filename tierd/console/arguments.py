@@ -78,7 +78,7 @@ def _added(
     )
     made.add_argument(
         "--root",
-        type=_path,
+        type=_root,
         default=ROOT,
         metavar="DIR",
         help="read sys/ and proc/ below DIR (default: /)",
@@ -293,6 +293,18 @@ def _path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("expected a path, found nothing")
     return Path(text)
+
+
+def _root(text: str) -> Path:
+    """Return the path; refuse one that is no directory, as every file below it would be absent."""
+    path = _path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(
+            f"expected a directory with sys/ and proc/ in it, found no {text}; leave out --root to "
+            "read this machine, or name the directory machine/ of a report of "
+            "`tierd doctor --bundle` that you have unpacked"
+        )
+    return path
 
 
 def _duration_ms(text: str) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from tierd.clock import Clock, SystemClock
 from tierd.configuration import configfile
 from tierd.configuration.config import Config, Mode
-from tierd.errors import ExitCode, TierdError
+from tierd.errors import ExitCode, TierdError, Unsupported
 from tierd.kdamonds.kernel import Kernel
 from tierd.loop import daemon, journal, systemd
 from tierd.loop.outside import Outside
@@ -89,6 +89,11 @@ class Stage:
 def real_stage(root: Path) -> Stage:
     """Return the stage of this machine."""
     sysfs = RealSysfs(root)
+    if not sysfs.exists(BOOT_ID):
+        raise Unsupported(
+            f"there is no {root / BOOT_ID}: tierd can run only where the kernel's own files are",
+            f"mount proc at {root / 'proc'}; or leave out --root, and tierd runs on this machine",
+        )
     return Stage(THIS_MACHINE, sysfs, SystemClock(), sysfs.read(BOOT_ID), lambda inbox: inbox)
 
 

@@ -168,6 +168,13 @@ TABLE = [
         NO_FILE,
     ),
     Row("two-tier-7.2", f"run --simulate --observe {QUIET}", 0, SIMULATED, UNDONE),
+    Row(
+        "two-tier-7.2",
+        "run --root {tmp} --run-dir {tmp}",
+        69,
+        (),
+        ("/proc/sys/kernel/random/boot_id", "mount proc", "leave out --root"),
+    ),
     # tierd cannot run on a machine without kernel files.
     Row(
         "two-tier-7.2",
