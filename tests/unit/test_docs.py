@@ -14,6 +14,7 @@ from tierd.record.snapshot import State
 from tierd.serving.api import COMMANDS as VERBS
 
 PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
+CONSTANTS = (ROOT / "docs/constants.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 
 _LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
@@ -75,3 +76,29 @@ def test_every_command_is_in_the_readme(verb: str) -> None:
 
 def test_the_checks_that_operations_names_exist() -> None:
     assert set(re.findall(r"TD\d+", OPERATIONS)) <= {check.id for check in doctor.CHECKS}
+
+
+def numbers(path: Path) -> list[str]:
+    """Return the names of a module's public constants that are a number or a bound."""
+    return [
+        node.targets[0].id
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id.isupper()
+        and not node.targets[0].id.startswith("_")
+        and isinstance(node.value, ast.Constant | ast.BinOp)
+        and not isinstance(getattr(node.value, "value", None), str)
+    ]
+
+
+# Numbers that only the format of a kernel file determines.
+FORMATS = {"NETLINK_KOBJECT_UEVENT", "KERNEL_GROUP", "UTIME_AFTER_NAME"}
+
+
+@pytest.mark.parametrize("package", ["machine", "doctor"])
+def test_every_bound_of_a_reader_has_a_reason(package: str) -> None:
+    for path in sorted((ROOT / "tierd" / package).glob("*.py")):
+        for name in sorted({*numbers(path)} - FORMATS):
+            rows = [line for line in CONSTANTS.splitlines() if f"`{name}`" in line]
+            assert any(f"`tierd/{package}/{path.name}`" in row for row in rows), (path.name, name)

@@ -23,7 +23,7 @@ from tierd.serving import client
 from tierd.sysfs import TERMINAL_WAITS_MAX, Sysfs
 from tierd.views import planned, render
 
-# Characters per line in a report, which nobody reads in a window of known width.
+# Characters per line in a report, which is read in windows of unknown width.
 COLUMNS = 100
 
 

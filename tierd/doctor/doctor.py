@@ -15,6 +15,7 @@ SCHEMA = "tierd.doctor/1"
 CHECKS: tuple[Check, ...] = (*MACHINE_CHECKS, *NEIGHBOUR_CHECKS)
 
 PAGE = "docs/doctor.md"
+# Characters per line in a report, which is read in windows of unknown width.
 COLUMNS = 100
 _INDENT = " " * 8
 

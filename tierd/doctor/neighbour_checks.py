@@ -15,6 +15,7 @@ from tierd.units import format_ids, format_size
 
 # 64 MiB: a smaller bound program is too small to matter to a tier.
 BOUND_BYTES_MIN = 64 << 20
+# 3 programs: more names would hide the advice that follows them.
 NAMED_MAX = 3
 
 _LRU_GEN = re.compile(r"0x([0-9a-f]{1,8})")

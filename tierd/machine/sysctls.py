@@ -25,8 +25,8 @@ SYSCTL_CONF = "etc/sysctl.conf"
 TUNED_FOLDERS = ("etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned")
 
 # 20 profiles: tuned's own profiles include at most three others. Each is read once.
-# The name of a profile is the name of a folder.
 PROFILES_MAX = 20
+# The name of a profile is the name of a folder.
 _PROFILE = re.compile(r"\w[\w.+-]*")
 
 _ASSIGNMENT = re.compile(r"^\s*-?\s*([\w./-]+)\s*=\s*(\S+)", re.MULTILINE)
