@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A monotonic time in seconds and a way to let it pass."""
+    """Tells a monotonic time in seconds, and waits."""
 
     def monotonic(self) -> float: ...
     def sleep(self, seconds: float) -> None: ...

@@ -41,7 +41,7 @@ class Unsupported(TierdError):
 
 
 class Conflict(TierdError):
-    """Somebody else holds what the task needs."""
+    """Somebody else uses what the task needs."""
 
     exit_code = ExitCode.busy
 

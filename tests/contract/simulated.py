@@ -37,7 +37,7 @@ class SimSets:
 
     def where(self, name: str) -> Mapping[int, int]:
         memory = self.kernel.memory
-        pages = {nid: memory.set_pages(name, nid) for nid in memory.nodes}
+        pages = {nid: memory.pages_of_set(name, nid) for nid in memory.nodes}
         return {nid: count for nid, count in pages.items() if count}
 
     def free(self, name: str) -> None:

@@ -109,7 +109,7 @@ class Machine:
             workload.add(one, self.kernel.now_us)
 
     def _bytes_on(self, name: str, node: int) -> int:
-        return self.kernel.memory.set_pages(name, node) * PAGE_BYTES
+        return self.kernel.memory.pages_of_set(name, node) * PAGE_BYTES
 
     def _moved_for_schemes_bytes(self) -> int:
         memory = self.kernel.memory

@@ -10,7 +10,7 @@ from tierd.kdamonds.saved import SavedState
 from tierd.loop import daemon, service
 from tierd.loop.outside import Outside
 from tierd.loop.running import Identity, Running
-from tierd.loop.systemd import FedInbox, Notifier
+from tierd.loop.systemd import Notifier, WatchdogInbox
 from tierd.record.scheme_totals import Totals
 from tierd.record.snapshot import EventStatus, Snapshot
 from tierd.serving.inbox import Answer, Event, Verb
@@ -136,7 +136,7 @@ class Loop:
             kernel=Kernel(
                 CountedSysfs(sysfs, self.refused.append, notifier.alive), clock, patience
             ),
-            inbox=FedInbox(self.script, notifier),
+            inbox=WatchdogInbox(self.script, notifier),
             store=self.disk,
             who=Identity(1, 0.0, self.kernel.machine.name),
             wall_s=clock.monotonic,
@@ -170,8 +170,8 @@ class Loop:
     def share(self, name: str, node: int) -> float:
         """Return the share of a set that is on a node."""
         memory = self.kernel.memory
-        total = sum(memory.set_pages(name, nid) for nid in memory.nodes)
-        return memory.set_pages(name, node) / total
+        total = sum(memory.pages_of_set(name, nid) for nid in memory.nodes)
+        return memory.pages_of_set(name, node) / total
 
     def _notified(self, text: str) -> None:
         if text == "WATCHDOG=1":

@@ -272,11 +272,11 @@ def test_a_refused_commit(series: str) -> None:
 def test_a_full_target_fails_or_is_copied_in_place(series: str) -> None:
     scheduler = engine_of(series)
     scheduler.memory.populate("cold", 200_000, (FAST,))
-    before = scheduler.memory.set_pages("hot", FAST)
+    before = scheduler.memory.pages_of_set("hot", FAST)
     kdamond = started(scheduler, watching(SLOW, mover(20 * MIB)))
     run(scheduler, 20)
     stats = kdamond.stats()[0]
-    arrived = scheduler.memory.set_pages("hot", FAST) - before
+    arrived = scheduler.memory.pages_of_set("hot", FAST) - before
     room = sum(z.spec.low_pages - z.spec.min_pages for z in scheduler.memory.nodes[FAST].zones)
     assert arrived <= room
     copied = stats.sz_applied // 4096
@@ -319,7 +319,7 @@ def test_young_filters_tell_hot_pages_from_cold_ones() -> None:
     up = mover(0, quota=Quota(bytes=50 * MIB), pattern=EVERY, ops_filters=young(matching=False))
     started(scheduler, watching(SLOW, up))
     run(scheduler, 30)
-    arrived = scheduler.memory.set_pages("hot", FAST)
+    arrived = scheduler.memory.pages_of_set("hot", FAST)
     assert arrived > 0
     down = mover(
         0,
@@ -332,7 +332,7 @@ def test_young_filters_tell_hot_pages_from_cold_ones() -> None:
     kdamond = started(scheduler, watching(FAST, down))
     run(scheduler, 60)
     assert kdamond.stats()[0].sz_applied > 100 * MIB
-    assert scheduler.memory.set_pages("hot", FAST) >= arrived
+    assert scheduler.memory.pages_of_set("hot", FAST) >= arrived
 
 
 def test_hot_memory_arrives_and_follows_a_shift() -> None:
@@ -352,11 +352,11 @@ def test_hot_memory_arrives_and_follows_a_shift() -> None:
     )
     started(scheduler, watching(FAST, down))
     scheduler.advance(59 * SECOND)
-    assert scheduler.memory.set_pages("hot", FAST) > 0.95 * 96 * 256
+    assert scheduler.memory.pages_of_set("hot", FAST) > 0.95 * 96 * 256
     scheduler.advance(60 * SECOND)
-    assert scheduler.memory.set_pages("hot", FAST) < 0.95 * 96 * 256
+    assert scheduler.memory.pages_of_set("hot", FAST) < 0.95 * 96 * 256
     scheduler.advance(110 * SECOND)
-    assert scheduler.memory.set_pages("hot", FAST) > 0.95 * 96 * 256
+    assert scheduler.memory.pages_of_set("hot", FAST) > 0.95 * 96 * 256
 
 
 @ALL_SERIES

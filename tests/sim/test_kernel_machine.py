@@ -122,9 +122,9 @@ def test_what_a_block_holds_moves_elsewhere() -> None:
     place = Place(PageSet("data", 1.0), 700 * MIB, (1,))
     kernel = SimKernel("7.3", load("two-tier"), block_pages=64, workload=Workload([place], seed=0))
     kernel.advance(0.01)
-    before = sum(kernel.memory.set_pages("data", nid) for nid in (0, 1))
+    before = sum(kernel.memory.pages_of_set("data", nid) for nid in (0, 1))
     assert answer(kernel, f"{BLOCKS}/memory5/state", "offline") == "ok"
-    assert sum(kernel.memory.set_pages("data", nid) for nid in (0, 1)) == before
+    assert sum(kernel.memory.pages_of_set("data", nid) for nid in (0, 1)) == before
 
 
 def test_a_full_machine_keeps_its_blocks() -> None:

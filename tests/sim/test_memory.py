@@ -83,8 +83,8 @@ def test_pages_go_to_the_first_node_with_room_above_its_low_watermark() -> None:
     mem = memory()
     asked = 600 * 256
     assert mem.populate("cold", asked, [0, 1]) == asked
-    assert mem.set_pages("cold", 0) + mem.set_pages("cold", 1) == asked
-    assert mem.set_pages("cold", 1) > 0
+    assert mem.pages_of_set("cold", 0) + mem.pages_of_set("cold", 1) == asked
+    assert mem.pages_of_set("cold", 1) > 0
     for zone in mem.nodes[0].zones:
         assert mem.zone_free_pages(zone) == zone.spec.low_pages + zone.spec.reserve_pages
     assert not mem.nodes[0].kswapd_awake
@@ -120,7 +120,7 @@ def test_kswapd_demotes_cold_pages_up_to_the_high_watermark() -> None:
     mem.migrate(mem.find("cold", 50_000, nid=1), [0])
     mem.run_kswapd(1_000_000)
     assert mem.nodes[0].counters.pgdemote_kswapd > 0
-    assert mem.set_pages("hot", 0) == 10_000
+    assert mem.pages_of_set("hot", 0) == 10_000
     assert any(
         mem.zone_free_pages(zone) >= zone.spec.high_pages + zone.spec.reserve_pages
         for zone in mem.nodes[0].zones
@@ -197,7 +197,7 @@ def test_no_page_is_lost_or_in_two_places(
     for nid, node in mem.nodes.items():
         assert all(mem.nid_of(block) == nid for zone in node.zones for block in zone.free)
         used = mem.managed_pages(nid) - mem.free_pages(nid)
-        assert used >= mem.set_pages("cold", nid) + mem.set_pages("hot", nid)
+        assert used >= mem.pages_of_set("cold", nid) + mem.pages_of_set("hot", nid)
 
 
 def test_large_machines_are_kept_in_large_blocks() -> None:

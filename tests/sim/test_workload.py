@@ -22,7 +22,7 @@ PLACED = (Place(COLD, 100 * MIB, (1,)), Place(HOT, 10 * MIB, (0,)))
 
 
 def where(memory: Memory, name: str) -> tuple[int, int]:
-    return memory.set_pages(name, 0), memory.set_pages(name, 1)
+    return memory.pages_of_set(name, 0), memory.pages_of_set(name, 1)
 
 
 def test_sets_are_placed_at_their_time() -> None:

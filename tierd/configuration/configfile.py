@@ -4,8 +4,9 @@ Rules of this file:
 1. An empty file is the default policy. So is a file that does not exist, unless the user named it.
 2. A later file replaces the value of each key that it sets; a list or a cgroup class is replaced as
    a whole. A value that a later file replaces is checked too.
-3. Every error is reported, in order, with its file, line and column. Node ids are checked here if
-   the nodes of the machine are given, and else later, by `check_against`.
+3. Every error is reported, in order, with its file, line and column.
+4. Node ids are checked here if the nodes of the machine are given. If not, `check_against` does it
+   later.
 """
 
 import difflib

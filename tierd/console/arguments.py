@@ -42,7 +42,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of all commands, or only of one: to make all takes longer than `status`."""
+    """Return the parser of all commands, or only of one, which is much faster to make."""
     top = argparse.ArgumentParser(
         prog="tierd",
         description=f"{ABOUT}\n\n{EXAMPLES}",

@@ -57,7 +57,7 @@ class NotReadable(Exception):
 
 
 def needed(value: T | Unreadable) -> T:
-    """Return a fact; raise NotReadable, which skips the check, if it could not be read."""
+    """Return the fact. If it could not be read, raise NotReadable: then the check is skipped."""
     if isinstance(value, Unreadable):
         raise NotReadable(value)
     return value

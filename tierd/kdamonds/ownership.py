@@ -1,7 +1,7 @@
-"""Finds whether the existing kdamonds are ours, which the saved state proves, or foreign.
+"""Finds out whether the existing kdamonds are ours or foreign, by means of the saved state.
 
-DAMON stores no owner. A kdamond is ours if it runs with a pid that we recorded in this boot, or if
-each of its files holds a value that we wrote, or were writing when tierd died.
+DAMON stores no owner. A kdamond is ours in two cases: it runs with a pid that we recorded in this
+boot; or each of its files has a value that we wrote, or were just writing when tierd died.
 """
 
 from collections.abc import Iterable

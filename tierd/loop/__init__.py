@@ -1,1 +1,1 @@
-"""The daemon's loop: when it does what, and what systemd and the journal are told."""
+"""The loop of the daemon, its files, and its messages to systemd and the journal."""

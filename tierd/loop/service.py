@@ -18,7 +18,7 @@ from tierd.loop import daemon, journal, systemd
 from tierd.loop.outside import Outside
 from tierd.loop.running import Identity, Running, moved_bytes
 from tierd.loop.store import FileStore
-from tierd.loop.systemd import FedInbox, Notifier
+from tierd.loop.systemd import Notifier, WatchdogInbox
 from tierd.machine import discovery, features
 from tierd.plans.plan import Direction, Plan
 from tierd.record import outlook, rundir
@@ -87,7 +87,7 @@ class Stage:
 
 
 def real_stage(root: Path) -> Stage:
-    """Return the stage of this machine."""
+    """Return the stage of this machine, whose files are below `root`; Unsupported if none are."""
     sysfs = RealSysfs(root)
     if not sysfs.exists(BOOT_ID):
         raise Unsupported(
@@ -166,7 +166,7 @@ SILENT_S_MAX = 60.0
 
 @dataclass(slots=True)
 class LiveLine:
-    """Lines for a person who watches: what moves and what is free, whenever that has changed."""
+    """Prints a line for a person who watches, whenever what moves or what is free has changed."""
 
     shown: Shown | None
     say: Callable[[str], None]
@@ -330,7 +330,7 @@ def _outside(
     counted = CountedSysfs(patient, listeners.metrics_output.refused, listeners.notifier.alive)
     return Outside(
         kernel=Kernel(counted, stage.clock, patience),
-        inbox=FedInbox(stage.inbox_over(inbox), listeners.notifier),
+        inbox=WatchdogInbox(stage.inbox_over(inbox), listeners.notifier),
         store=store,
         who=Identity(os.getpid(), time.time(), stage.name),
         wall_s=time.time,

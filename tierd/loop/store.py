@@ -45,7 +45,7 @@ class FileStore:
         return saved_in(self.folder)
 
     def forget(self) -> None:
-        """Remove the saved state. If it stays, the next start finds nothing of it in the kernel."""
+        """Remove the saved state. A failure does no harm: the next start finds nothing to undo."""
         path = self.folder.run / rundir.STATE
         self.books.keep(path, lambda: rundir.remove(path))
 

@@ -118,8 +118,8 @@ def notifier(environ: Mapping[str, str], now_s: Callable[[], float]) -> Notifier
 
 
 @dataclass(frozen=True, slots=True)
-class FedInbox:
-    """An inbox that waits in pieces, and sends a sign of life before each."""
+class WatchdogInbox:
+    """An inbox that divides a long wait into short ones, and sends a sign of life before each."""
 
     inner: Inbox
     notifier: Notifier

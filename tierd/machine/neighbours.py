@@ -26,7 +26,7 @@ DAMON_MODULES = (
 )
 
 NUMA_BALANCING_TIERING = 2
-"""The bit of numa_balancing that promotes memory which hint faults find hot."""
+"""With this bit of numa_balancing the kernel promotes memory that its hint faults find hot."""
 
 # The largest int: the kernel keeps counts of objects and these sysctls in one.
 COUNT_MAX = 2**31 - 1

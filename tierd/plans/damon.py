@@ -141,7 +141,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class FailCharge:
-    """The quota that a byte costs if it cannot be moved, as a fraction of that of a moved byte."""
+    """How much quota a byte that cannot be moved costs, as a fraction of what a moved one costs."""
 
     num: int
     denom: int

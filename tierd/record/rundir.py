@@ -125,7 +125,7 @@ def _make(folder: Path) -> None:
 
 
 def socket_address(path: Path) -> str:
-    """Return the path as the address of a socket. FileError says so if it is too long."""
+    """Return the path as the address of a socket. Raise FileError if it is too long."""
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_BYTES_MAX:
         raise FileError(

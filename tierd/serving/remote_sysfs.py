@@ -19,7 +19,7 @@ NAME = "/name"
 
 
 def answers(sysfs: Sysfs, name: str) -> Callable[[str], str | None]:
-    """Return the function that answers a path with JSON, or with None if the path is unknown.
+    """Return a function that returns the JSON answer for a path, or None for an unknown path.
 
     `/read/proc/zoneinfo` reads that file; `/name` returns the name of the machine.
     """

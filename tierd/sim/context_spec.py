@@ -15,7 +15,7 @@ ULONG_MAX = 2**64 - 1
 
 
 class Operations(StrEnum):
-    """enum damon_ops_id. Only paddr sees memory here: simulated processes have none."""
+    """enum damon_ops_id. Simulated processes have no memory, so only paddr sees any."""
 
     vaddr = "vaddr"
     fvaddr = "fvaddr"

@@ -34,7 +34,7 @@ class Demo:
     def hot_share_fast(self) -> float:
         """Return the share of the hot set that is on the fastest tier."""
         memory = self.kernel.memory
-        pages = {nid: memory.set_pages(HOT, nid) for nid in memory.nodes}
+        pages = {nid: memory.pages_of_set(HOT, nid) for nid in memory.nodes}
         total = sum(pages.values())
         return sum(pages[nid] for nid in self.fast_nodes) / total if total else 0.0
 

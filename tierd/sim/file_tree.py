@@ -74,7 +74,7 @@ class Directory:
         return found
 
     def file(self, path: str) -> File:
-        """Return the file at this path; a directory is EISDIR as in read(2)."""
+        """Return the file at this path. A directory is refused with EISDIR, as read(2) does."""
         found = self.find(path)
         if isinstance(found, Directory):
             raise Refused(EISDIR)

@@ -181,7 +181,7 @@ class Memory:
         free = sum(self.free_pages(nid) for nid in self.nodes)
         return free * 1000 // sum(self.managed_pages(nid) for nid in self.nodes)
 
-    def set_pages(self, name: str, nid: int) -> int:
+    def pages_of_set(self, name: str, nid: int) -> int:
         """Return how many pages of a set are on the node."""
         value = self.set_index(name)
         return sum(
@@ -193,7 +193,7 @@ class Memory:
         """Return how many pages a cgroup and its children have on a node."""
         below = path.rstrip("/") + "/"
         return sum(
-            self.set_pages(known.name, nid)
+            self.pages_of_set(known.name, nid)
             for known in self.sets
             if known.cgroup == path or known.cgroup.startswith(below)
         )
@@ -201,7 +201,7 @@ class Memory:
     def active_bp(self, *, active: bool) -> int:
         """Return the share of LRU memory that is accessed (or not), in basis points."""
         pages = [
-            (known.rate_hz > 0, sum(self.set_pages(known.name, nid) for nid in self.nodes))
+            (known.rate_hz > 0, sum(self.pages_of_set(known.name, nid) for nid in self.nodes))
             for known in self.sets
         ]
         total = sum(count for _, count in pages)

@@ -44,10 +44,10 @@ def node_figures(memory: Memory, nid: int) -> dict[str, int]:
     # There are no LRU lists: a page counts as active if its set is accessed at all.
     figures = {
         "nr_free_pages": memory.free_pages(nid),
-        "nr_active_anon": sum(memory.set_pages(s.name, nid) for s in anon if s.rate_hz > 0),
-        "nr_inactive_anon": sum(memory.set_pages(s.name, nid) for s in anon if s.rate_hz <= 0),
-        "nr_active_file": sum(memory.set_pages(s.name, nid) for s in file if s.rate_hz > 0),
-        "nr_inactive_file": sum(memory.set_pages(s.name, nid) for s in file if s.rate_hz <= 0),
+        "nr_active_anon": sum(memory.pages_of_set(s.name, nid) for s in anon if s.rate_hz > 0),
+        "nr_inactive_anon": sum(memory.pages_of_set(s.name, nid) for s in anon if s.rate_hz <= 0),
+        "nr_active_file": sum(memory.pages_of_set(s.name, nid) for s in file if s.rate_hz > 0),
+        "nr_inactive_file": sum(memory.pages_of_set(s.name, nid) for s in file if s.rate_hz <= 0),
         "pgpromote_success": counters.pgpromote_success,
         "pgpromote_candidate": counters.pgpromote_candidate,
         "pgdemote_kswapd": counters.pgdemote_kswapd,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tierd.loop import systemd
-from tierd.loop.systemd import STATUS_S, FedInbox, Notifier
+from tierd.loop.systemd import STATUS_S, Notifier, WatchdogInbox
 from tierd.record.snapshot import SchemeStatus, Snapshot, State
 from tierd.serving.inbox import Event, Verb
 
@@ -60,7 +60,7 @@ def test_a_new_state_is_told_at_once_and_new_figures_now_and_then() -> None:
 
 def test_who_waits_long_shows_that_it_lives() -> None:
     told = Systemd()
-    inbox = FedInbox(told, told.notifier(watchdog_s=30.0))
+    inbox = WatchdogInbox(told, told.notifier(watchdog_s=30.0))
     assert inbox.wait(60.0) == ()
     assert sum(told.waits) == 60.0
     assert max(told.waits) <= 15.0
@@ -69,14 +69,14 @@ def test_who_waits_long_shows_that_it_lives() -> None:
 
 def test_what_comes_ends_the_wait() -> None:
     told = Systemd(comes_at_s=15.0)
-    events = FedInbox(told, told.notifier(watchdog_s=30.0)).wait(60.0)
+    events = WatchdogInbox(told, told.notifier(watchdog_s=30.0)).wait(60.0)
     assert [event.verb for event in events] == [Verb.reload]
     assert told.now_s == 15.0
 
 
 def test_no_watchdog_no_signs_of_life_and_one_wait() -> None:
     told = Systemd()
-    FedInbox(told, told.notifier()).wait(60.0)
+    WatchdogInbox(told, told.notifier()).wait(60.0)
     assert (told.waits, told.heard) == ([60.0], [])
 
 
