@@ -1,14 +1,16 @@
-"""What tierd itself costs: memory, processor time per tick, and how long its commands take.
+"""Measure what tierd costs: memory, processor time per tick, and how long its commands take.
 
-A daemon in a process of its own runs its real loop over real files: those of a simulated
-machine with four kdamonds, laid out in a directory, whose `state` files swallow commands. Every
-system call is real; what a kernel does inside of them is not in the figures.
+    python -m bench.cost
 
-The resident set is that of `tierd run` itself (`bench.served`), where a day of history lies
-already. It depends on the Python and on its packages, so ask where tierd is to run: in a chroot of
-Debian with its own python3, python3-yaml and python3-prometheus-client, for one.
+The daemon runs in a process of its own, with its real loop. Instead of a kernel it has a directory
+with the files of a simulated machine with four kdamonds. Commands to these files have no effect.
+Every system call is real. The time that a real kernel would need for a command is not included.
 
-`python -m bench.cost` prints a table; figures are of this machine, compare ratios.
+The memory is that of `tierd run` (`bench.served`), with a day of history on disk. It depends on the
+version of Python and of the packages. So measure with those that tierd will run with, for example
+in a chroot of Debian with python3, python3-yaml and python3-prometheus-client.
+
+The output is a table. Its figures are true for this machine only: compare ratios.
 """
 
 import argparse
@@ -76,7 +78,7 @@ SCRAPES_FIRST = 50
 
 @dataclass(slots=True)
 class Swallowing(RealSysfs):
-    """Real files that do not keep what is written, so that the machine stays as it was laid out."""
+    """Real files that ignore what is written to them, so that they keep their first values."""
 
     def write(self, path: str, value: str) -> None:
         RealSysfs.write(self, "sink", f"{path}={value}")
@@ -300,10 +302,15 @@ def status_s(base: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.cost", description=__doc__)
-    parser.add_argument("--ticks", type=int, default=500)
-    parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--child", type=Path)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.cost",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--ticks", type=int, default=500, help="ticks of a run (default: 500)")
+    parser.add_argument("--times", type=int, default=5, help="how many runs (default: 5)")
+    # The tool calls itself with this option, to measure a process that has loaded nothing else.
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         base = arguments.child

@@ -1,12 +1,14 @@
-"""Scrape a tierd once a second for ten minutes: how long that takes, and what it grows by.
+"""Scrape a tierd each second for ten minutes: measure how long a scrape takes, and how tierd grows.
 
     python -m bench.soak [--url http://127.0.0.1:19100/metrics]
 
-Without a URL it starts one, on the files of `bench.cost`: the real service, at its own pace, over
-real files that no kernel reads. Its resident set is what it says of itself. Five minutes before are
-left out, in which it grows by a MiB and then no more: caches fill, and `tierd why` remembers sixty
-rounds. How late this machine wakes one who sleeps is measured beside each scrape: on a busy one no
-scrape can be sooner than that.
+Without a URL the tool starts a tierd by itself: the real service, with the files of `bench.cost`
+instead of a kernel. The memory of tierd is its own metric `process_resident_memory_bytes`. The
+first five minutes are not counted: in this time caches fill, so memory grows by about a MiB.
+
+Before each scrape the tool sleeps for 10 ms, and measures how much too late the machine wakes it.
+On a busy machine this delay is also part of each scrape. If tierd grew by more than 1 MiB, or if
+more than one scrape in a hundred took longer than 20 ms, the exit code is 1.
 """
 
 import argparse
@@ -22,6 +24,7 @@ from urllib.request import urlopen
 
 from bench import cost
 
+# Scrapes that are not counted: five minutes.
 FIRST = 300
 INTERVAL_S = 1.0
 NAP_S = 0.010
@@ -36,7 +39,7 @@ _RESIDENT = re.compile(rb"^process_resident_memory_bytes (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """How long a scrape took, the resident set in it, and how late a wakeup was just before it."""
+    """How long a scrape took, the memory of tierd, and how late the wakeup before it was."""
 
     took_s: float
     resident_bytes: int
@@ -44,7 +47,7 @@ class Scrape:
 
 
 def scrape(url: str) -> Scrape | None:
-    """Scrape once. Return None if it is not tierd that answers."""
+    """Scrape once. Return None if another program than tierd answers."""
     slept_s = time.monotonic()
     time.sleep(NAP_S)
     began_s = time.monotonic()
@@ -61,7 +64,7 @@ def scraped(url: str, scrapes: int) -> Iterator[Scrape]:
         next_s = time.monotonic() + INTERVAL_S
         found = scrape(url)
         if found is None:
-            raise SystemExit(f"{url} does not tell process_resident_memory_bytes: is it tierd's?")
+            raise SystemExit(f"{url} has no process_resident_memory_bytes: is this a tierd?")
         yield found
         time.sleep(max(0.0, next_s - time.monotonic()))
 
@@ -75,7 +78,7 @@ def summary(seen: list[Scrape]) -> tuple[str, bool]:
     lines = (
         f"scrapes                 {len(seen)}",
         f"median, p99, longest    {told(took)}",
-        f"the machine itself late {told(late)}",
+        f"late wakeups            {told(late)}",
         f"resident set (MiB)      {' '.join(minutes)}",
         f"growth                  {growth / 2**10:.0f} KiB",
     )
@@ -92,9 +95,15 @@ def told(seconds: list[float]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
-    parser.add_argument("--url", help="of one that runs already")
-    parser.add_argument("--scrapes", type=int, default=600, help="after those that are left out")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.soak",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--url", help="the metrics of a tierd that runs already")
+    parser.add_argument(
+        "--scrapes", type=int, default=600, help="how many are counted (default: 600)"
+    )
     arguments = parser.parse_args()
     if arguments.url is not None:
         return _tell(arguments.url, arguments.scrapes)

@@ -404,7 +404,7 @@ def _knobs(config: Config) -> Iterator[Knob]:
             "damon-stat",
             DAMON_STAT_ENABLED,
             "N",
-            "damon_stat only gathers statistics, but holds DAMON for itself while it runs",
+            "damon_stat only makes statistics, and nobody else can use DAMON while it is on",
         )
     if config.manage_demotion_enabled and config.mode is Mode.manage:
         yield Knob(

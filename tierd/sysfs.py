@@ -41,7 +41,7 @@ TERMINAL_WAITS_MAX = 200
 
 
 BUSY_HINT = (
-    "another program keeps DAMON busy, or holds it for itself: run `tierd doctor` to see which; "
+    "another program uses DAMON, so that tierd cannot: run `tierd doctor` to see which; "
     "tierd tries again"
 )
 
@@ -206,8 +206,8 @@ class Patience:
 class PatientSysfs:
     """A Sysfs that tries again if the kernel returns EBUSY, until no wait is left.
 
-    EBUSY means that DAMON's lock is held: "ask again", never "off". If no wait is left, another
-    program holds DAMON for itself, and the error is raised.
+    EBUSY means that DAMON's lock is taken: "ask again", never "off". If no wait is left, another
+    program uses DAMON all the time, and the error is raised.
     """
 
     inner: Sysfs

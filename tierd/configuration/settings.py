@@ -316,7 +316,7 @@ _GROUPED = (
         valuetypes.duration_ms(100, MINUTE_MS),
         ReloadEffect.plan,
         "5s",
-        "The time between two looks of tierd at the machine. At each look tierd corrects how much "
+        "The time between two ticks. In each tick tierd reads the machine, and corrects how much "
         "moves.",
     ),
 )

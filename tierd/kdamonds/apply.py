@@ -195,7 +195,7 @@ def _restore_after(
 
 def command(kernel: Kernel, applied: Applied, index: int, what: Command) -> None:
     """Give one of our kdamonds a command, and verify that the kdamond runs before and after it."""
-    kernel.require_running(index, "the last look", applied.pids[index])
+    kernel.require_running(index, "the last tick", applied.pids[index])
     kernel.command(index, what, applied.pids[index])
 
 
@@ -205,7 +205,7 @@ def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
     named = {kdamond_of(write.path) for write in changes}
     indices = tuple(sorted(index for index in named if index is not None))
     for index in indices:
-        kernel.require_running(index, "the last look", applied.pids[index])
+        kernel.require_running(index, "the last tick", applied.pids[index])
     before = tuple(Write(write.path, kernel.sysfs.read(write.path)) for write in changes)
     try:
         for write in changes:

@@ -78,7 +78,7 @@ class KdamondStatus:
     cpu_seconds_total: float
     """Since the counters began, which survive the daemon."""
     cpu_seconds_before: float = 0.0
-    """How much of that was before this daemon's first look."""
+    """How much of that was before this daemon first read it."""
     cpu_known: bool = True
     """False where /proc does not show the kernel's threads, as in a container; then it is 0."""
 
