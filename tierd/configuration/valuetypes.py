@@ -185,7 +185,8 @@ def or_word(kind: ValueType, word: str) -> ValueType:
 
 def tiers() -> ValueType:
     """Return the type for lists of node ids, fastest tier first."""
-    return ValueType("lists of node ids, fastest tier first", _tiers, _write_tiers)
+    allowed = "lists of node ids, fastest tier first"
+    return ValueType(allowed, _tiers, lambda value: str([list(tier) for tier in value]))
 
 
 def cgroups() -> ValueType:
@@ -323,10 +324,6 @@ def _node_ids(tier: YamlNode, problems: list[Problem]) -> list[tuple[int, FilePl
     if not entries:
         problems.append(Problem(tier.place, "expected the node ids of a tier, found an empty list"))
     return found
-
-
-def _write_tiers(value: tuple[tuple[int, ...], ...]) -> str:
-    return str([list(tier) for tier in value])
 
 
 def _cgroups(node: YamlNode) -> ParsedValue:

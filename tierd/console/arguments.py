@@ -231,10 +231,6 @@ class _Named(argparse.Action):
         namespace.what = f"{kind}-{values}"
 
 
-def _status(status: argparse.ArgumentParser) -> None:
-    _json(status)
-
-
 def _json(verb: "argparse._ActionsContainer", about: str = "one JSON object") -> None:
     verb.add_argument("--json", action="store_true", help=about)
 
@@ -375,7 +371,7 @@ VERBS = {
     ),
     "status": Verb(
         "show what the daemon does now, and why",
-        _status,
+        _json,
         (
             ("tierd status", "the first line says how it goes"),
             ("tierd status --json | jq -r .state", "for programs"),

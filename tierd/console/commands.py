@@ -143,7 +143,7 @@ def check(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
     path = arguments.file or configfile.CONFIG
     drop_ins = configfile.DROP_INS if arguments.file is None else None
-    here = _machine(arguments)
+    here = _patient(_looked(arguments).sysfs)
     elsewhere = arguments.machine is not None
     nodes = other_machine.nodes(arguments.machine) if elsewhere else discovery.nodes(here)
     checked = configfile.check(path, drop_ins, required=arguments.file is not None, nodes=nodes)
@@ -409,10 +409,6 @@ def _looked(arguments: argparse.Namespace) -> _Looked:
         served = RemoteSysfs(socket)
         return _Looked(served, served.name)
     return _Looked(RealSysfs(arguments.root))
-
-
-def _machine(arguments: argparse.Namespace) -> "PatientSysfs":
-    return _patient(_looked(arguments).sysfs)
 
 
 def _patient(sysfs: "Sysfs") -> "PatientSysfs":

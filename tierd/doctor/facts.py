@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tierd import figures
 from tierd.configuration.config import Config
 from tierd.errors import TierdError
 from tierd.kdamonds.kernel import Kernel
@@ -17,7 +16,13 @@ from tierd.kdamonds.saved import SavedState
 from tierd.machine import cgroups, discovery, features, neighbours, processes, sysctls
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import Capabilities
-from tierd.machine.neighbours import COUNT_MAX, DamonModule, Kdamond
+from tierd.machine.neighbours import (
+    NUMA_BALANCING,
+    ZONE_RECLAIM_MODE,
+    DamonModule,
+    Kdamond,
+    sysctl,
+)
 from tierd.machine.processes import Process
 from tierd.machine.sample import PRESSURE, Watermarks, watermarks
 from tierd.machine.sysctls import Claim
@@ -102,10 +107,10 @@ def read(
         else _try(lambda: watermarks(sysfs, topology)),
         kdamonds=_try(lambda: _kdamonds(kernel, load_saved)),
         modules=_try(lambda: neighbours.modules(sysfs)),
-        numa_balancing=_number(sysfs, neighbours.NUMA_BALANCING),
+        numa_balancing=_try(lambda: sysctl(sysfs, NUMA_BALANCING)),
         numa_balancing_claims=sysctls.claims(sysfs, NUMA_BALANCING_KEY),
         demotion_enabled=_text(sysfs, neighbours.DEMOTION_ENABLED),
-        zone_reclaim_mode=_number(sysfs, neighbours.ZONE_RECLAIM_MODE),
+        zone_reclaim_mode=_try(lambda: sysctl(sysfs, ZONE_RECLAIM_MODE)),
         lru_gen=_text(sysfs, LRU_GEN),
         swaps=_text(sysfs, SWAPS),
         zswap=_text(sysfs, ZSWAP),
@@ -126,10 +131,6 @@ def _kdamonds(kernel: Kernel, load_saved: Callable[[], SavedState | None]) -> Kd
 
 def _text(sysfs: Sysfs, path: str) -> str | Unreadable | None:
     return _try(lambda: optional(sysfs, path))
-
-
-def _number(sysfs: Sysfs, path: str) -> int | Unreadable | None:
-    return _try(lambda: figures.optional(path, optional(sysfs, path), most=COUNT_MAX))
 
 
 def _try(look: Callable[[], T]) -> T | Unreadable:

@@ -3,7 +3,7 @@
 from tierd.doctor.facts import Facts, Unreadable
 from tierd.doctor.findings import Check, Outcome, fail, needed, ok, skip, warn
 from tierd.errors import ExitCode, Unsupported
-from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because, require_migration
+from tierd.machine.features import FEATURE_TABLE, Feature, because, require_migration
 from tierd.machine.override import require_tiers
 from tierd.topology import Node, Topology
 from tierd.units import format_ids, format_percent, format_size
@@ -44,7 +44,7 @@ def _features(facts: Facts) -> Outcome:
     missing = ", ".join(f"{feature} ({FEATURE_TABLE[feature].since})" for feature in found.missing)
     if not missing:
         return ok(f"this kernel has all {len(FEATURE_TABLE)} features that tierd uses")
-    lost = _worst_loss(found)
+    lost = next((feature for feature in STEERING if feature in found.missing), None)
     if lost is None:
         return ok(
             f"this kernel has {len(found.features)} of {len(FEATURE_TABLE)} features; missing, "
@@ -53,11 +53,6 @@ def _features(facts: Facts) -> Outcome:
     return warn(
         f"missing: {missing}; {because(lost)}", f"use Linux {FEATURE_TABLE[lost].since} or later"
     )
-
-
-def _worst_loss(found: Capabilities) -> Feature | None:
-    """Return the first missing feature that steering needs; None if all are present."""
-    return next((f for f in STEERING if f in found.missing), None)
 
 
 def _config(facts: Facts) -> Outcome:

@@ -222,6 +222,9 @@ def _observed(snapshot: Snapshot) -> str:
 
 def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
     """Run the daemon in the foreground, until a signal or for a time."""
+    # Imported here, because `tierd restore` does not need it.
+    from tierd.serving.metrics_output import MetricsOutput
+
     _log_to(journal.handler())
     options.folder.make()
     lock = options.folder.lock()
@@ -233,7 +236,7 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         store = FileStore(options.folder, stage.boot_id)
         _make_state(options.folder)
         servers = _serve(options.folder, stage, api.Sources(published.text_at, inbox.post))
-        metrics_output = _metrics_output(store)
+        metrics_output = MetricsOutput(store.tally(), store.save_tally, store.books.failures)
         metrics_output.start(config)
         notifier = systemd.notifier(os.environ, time.monotonic)
         try:
@@ -272,13 +275,6 @@ def _make_state(folder: RunDir) -> None:
         folder.make_state()
     except FileError as error:
         log.warning("%s; totals and history may be lost. %s", error, error.hint)
-
-
-def _metrics_output(store: FileStore) -> "MetricsOutput":
-    """Return the output of metrics. It is imported here, as `tierd restore` does not need it."""
-    from tierd.serving.metrics_output import MetricsOutput
-
-    return MetricsOutput(store.tally(), store.save_tally, store.books.failures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,6 @@ _RECORD_BYTES = 12
 _KIND_STRUCT = 4
 
 
-def _kind(info: int) -> int:
-    return info >> 24 & 0x1F
-
-
-def _count(info: int) -> int:
-    return info & 0xFFFF
-
-
 @dataclass(frozen=True, slots=True)
 class Btf:
     """A BTF blob, the start and end of its two sections, and its byte order for `struct`.
@@ -90,8 +82,9 @@ class Btf:
         if (at - self.types_start) % 4 or at + _RECORD_BYTES > self.types_end:
             return None
         _, info, _ = struct.unpack_from(self.order + _RECORD, self.blob, at)
-        end = at + _RECORD_BYTES * (1 + _count(info))
-        if _kind(info) != _KIND_STRUCT or end > self.types_end:
+        kind, count = info >> 24 & 0x1F, info & 0xFFFF
+        end = at + _RECORD_BYTES * (1 + count)
+        if kind != _KIND_STRUCT or end > self.types_end:
             return None
         records = struct.iter_unpack(self.order + _RECORD, self.blob[at + _RECORD_BYTES : end])
         found = set()

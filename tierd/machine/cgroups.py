@@ -108,8 +108,9 @@ def _subtree(
             left_out[f"cgroups with a path longer than {PARENT_BYTES_MAX} bytes"] = None
             continue
         for child in _children(sysfs, root, top, parent):
+            path = f"{root}{child}/{usage}"
             try:
-                memory = _memory(sysfs, f"{root}{child}/{usage}")
+                memory = figures.number(path, sysfs.read(path))
             except SysfsError as error:
                 # The kernel gives this error only below a folder, so this is a cgroup.
                 if error.errno in _NOT_PERMITTED:
@@ -139,10 +140,6 @@ def _children(sysfs: Sysfs, root: str, top: str, parent: str) -> list[str]:
         if error.errno not in (*_NO_CGROUP, *_NOT_PERMITTED):
             raise
         return []
-
-
-def _memory(sysfs: Sysfs, path: str) -> int:
-    return figures.number(path, sysfs.read(path))
 
 
 def _own(memory: Mapping[str, int]) -> dict[str, int]:

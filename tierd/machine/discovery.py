@@ -177,9 +177,8 @@ class _Memory:
         with_memory: tuple[int, ...],
         zones: tuple[Zone, ...],
     ) -> "_Memory":
-        size_bytes = {
-            node: _mem_total(sysfs, f"{NODES}/node{node}/meminfo") for node in with_memory
-        }
+        paths = {node: f"{NODES}/node{node}/meminfo" for node in with_memory}
+        size_bytes = {n: parse_mem_total(path, sysfs.read(path)) for n, path in paths.items()}
         managed = sum(zone.managed_pages for zone in zones)
         page = page_bytes(sum(size_bytes.values()), managed)
         spans = node_spans(zones, page)
@@ -281,10 +280,11 @@ def _node(sysfs: Sysfs, node: int, present: tuple[int, ...], memory: _Memory, or
 
 
 def _performance(sysfs: Sysfs, folder: str) -> Performance | None:
-    known = {
-        name: _figure(sysfs, f"{folder}/{name}")
-        for name in ("read_latency", "write_latency", "read_bandwidth", "write_bandwidth")
-    }
+    known = {}
+    for name in ("read_latency", "write_latency", "read_bandwidth", "write_bandwidth"):
+        path = f"{folder}/{name}"
+        # The kernel prints 0 if firmware gave no figure.
+        known[name] = figures.optional(path, optional(sysfs, path), most=UINT_MAX) or None
     if all(figure is None for figure in known.values()):
         return None
     return Performance(
@@ -293,15 +293,6 @@ def _performance(sysfs: Sysfs, folder: str) -> Performance | None:
         read_bandwidth_mbps=known["read_bandwidth"],
         write_bandwidth_mbps=known["write_bandwidth"],
     )
-
-
-def _figure(sysfs: Sysfs, path: str) -> int | None:
-    # The kernel prints 0 if firmware gave no figure.
-    return figures.optional(path, optional(sysfs, path), most=UINT_MAX) or None
-
-
-def _mem_total(sysfs: Sysfs, path: str) -> int:
-    return parse_mem_total(path, sysfs.read(path))
 
 
 def _ids(sysfs: Sysfs, path: str) -> tuple[int, ...]:

@@ -122,15 +122,15 @@ def neighbours(sysfs: Sysfs) -> Neighbours:
     return Neighbours(
         kdamonds=kdamonds(sysfs),
         modules=modules(sysfs),
-        numa_balancing=_optional(sysfs, NUMA_BALANCING),
+        numa_balancing=sysctl(sysfs, NUMA_BALANCING),
         demotion_enabled=None
         if demotion_enabled is None
         else _bool(DEMOTION_ENABLED, demotion_enabled),
-        zone_reclaim_mode=_optional(sysfs, ZONE_RECLAIM_MODE),
+        zone_reclaim_mode=sysctl(sysfs, ZONE_RECLAIM_MODE),
     )
 
 
-def _optional(sysfs: Sysfs, path: str) -> int | None:
+def sysctl(sysfs: Sysfs, path: str) -> int | None:
     """Return the number in a sysctl; None if this kernel does not have it."""
     return figures.optional(path, optional(sysfs, path), most=COUNT_MAX)
 

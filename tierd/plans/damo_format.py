@@ -15,7 +15,6 @@ from tierd.plans.damon import (
     Filter,
     Goal,
     GoalTuner,
-    Kdamond,
     Metric,
     Quota,
     Scheme,
@@ -26,11 +25,12 @@ from tierd.plans.plan import Plan
 
 def document(plan: Plan) -> dict[str, Any]:
     """Return the parameters of all kdamonds of the plan, without the settings outside DAMON."""
-    return {"kdamonds": [_kdamond(kdamond) for kdamond in plan.kdamonds]}
-
-
-def _kdamond(kdamond: Kdamond) -> dict[str, Any]:
-    return {"refresh_ms": kdamond.refresh_ms, "contexts": [_context(kdamond.context)]}
+    return {
+        "kdamonds": [
+            {"refresh_ms": kdamond.refresh_ms, "contexts": [_context(kdamond.context)]}
+            for kdamond in plan.kdamonds
+        ]
+    }
 
 
 def _context(context: Context) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes
-from tierd.record.snapshot import NodeStatus, Snapshot
+from tierd.record.snapshot import Snapshot
 from tierd.units import format_size
 
 # The answer is the mean of this many snapshots, because sampling is noisy.
@@ -25,7 +25,11 @@ class Outlook:
 
 def outlook(looks: Iterable[Snapshot]) -> Outlook | None:
     """Return the mean of the snapshots with sensors; None if there is none."""
-    sensed = [look for look in looks if any(_senses(node) for node in look.nodes)]
+    sensed = [
+        look
+        for look in looks
+        if any(n.hot_bytes is not None or n.cold_bytes is not None for n in look.nodes)
+    ]
     if not sensed:
         return None
     outlooks = [_of(look) for look in sensed]
@@ -38,10 +42,6 @@ def outlook(looks: Iterable[Snapshot]) -> Outlook | None:
         promote_bytes=sum(one.promote_bytes for one in outlooks) // count,
         demote_bytes=sum(one.demote_bytes for one in outlooks) // count,
     )
-
-
-def _senses(node: NodeStatus) -> bool:
-    return node.hot_bytes is not None or node.cold_bytes is not None
 
 
 def _of(look: Snapshot) -> Outlook:

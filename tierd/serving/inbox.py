@@ -5,6 +5,7 @@ import selectors
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from types import FrameType
@@ -84,8 +85,12 @@ class SystemInbox:
     def catch_signals(self) -> None:
         """Turn the signals of SIGNALS into events."""
         signal.set_wakeup_fd(self._wake_w.fileno(), warn_on_full_buffer=False)
+
+        def note(number: int, _frame: FrameType | None) -> None:
+            self._signals.append(signal.Signals(number))
+
         for number in SIGNALS:
-            signal.signal(number, self._on_signal)
+            signal.signal(number, note)
 
     def post(self, event: Event) -> bool:
         """Give the loop a command; False if too many wait already."""
@@ -100,11 +105,13 @@ class SystemInbox:
         hotplug = False
         for key, _ in self._selector.select(max(0.0, seconds)):
             if key.fileobj is self._wake_r:
-                self._swallow_nudges()
+                with suppress(BlockingIOError):
+                    self._wake_r.recv(4096)
             elif self._uevents is not None:
                 hotplug = uevent.drain(self._uevents)
-        events = [Event(SIGNALS[number], number.name) for number in self._take_signals()]
-        events += self._take_commands()
+        signals, self._signals = self._signals, []
+        events = [Event(SIGNALS[number], number.name) for number in signals]
+        events += [self._commands.get_nowait() for _ in range(self._commands.qsize())]
         if hotplug:
             events.append(Event(Verb.hotplug, "kernel"))
         return tuple(events)
@@ -117,25 +124,9 @@ class SystemInbox:
             if sock is not None:
                 sock.close()
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._signals.append(signal.Signals(number))
-
     def _nudge(self) -> None:
         try:
             self._wake_w.send(b"\0")
         except BlockingIOError:
             # The socket is full, so the loop has bytes to read and does not sleep.
             return
-
-    def _swallow_nudges(self) -> None:
-        try:
-            self._wake_r.recv(4096)
-        except BlockingIOError:
-            return
-
-    def _take_signals(self) -> list[signal.Signals]:
-        taken, self._signals = self._signals, []
-        return taken
-
-    def _take_commands(self) -> list[Event]:
-        return [self._commands.get_nowait() for _ in range(self._commands.qsize())]

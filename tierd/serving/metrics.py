@@ -154,10 +154,6 @@ def _vmstat(name: str, what: str, value: Callable[[Snapshot], int | None]) -> Me
     return Metric(f"vmstat_{name}_total", MetricType.counter, (), doc, values)
 
 
-def _states(seen: Seen) -> Values:
-    return (((state,), state == seen.snapshot.state) for state in State)
-
-
 def _counts(
     known: Iterable[str], counts: Callable[[DaemonCounts], Iterable[tuple[str, int]]]
 ) -> Callable[[Seen], Values]:
@@ -185,7 +181,7 @@ METRICS = (
         MetricType.gauge,
         ("state",),
         "1 for the state of the daemon now, 0 for the other states.",
-        _states,
+        lambda seen: (((state,), state == seen.snapshot.state) for state in State),
     ),
     Metric(
         "node_memory_bytes",

@@ -47,7 +47,10 @@ class Certificate:
         try:
             stamp = self.path.stat().st_mtime_ns
             if self._context is None or stamp != self._stamp:
-                self._context = _read(self.path)
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.minimum_version = ssl.TLSVersion.TLSv1_2
+                context.load_cert_chain(self.path)
+                self._context = context
                 self._stamp = stamp
         except OSError as error:
             if self._context is None:
@@ -63,10 +66,3 @@ def certificate(path: Path) -> Certificate:
     made = Certificate(path)
     made._now()
     return made
-
-
-def _read(path: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(path)
-    return context

@@ -138,11 +138,13 @@ def _check_weights(spec: ContextSpec) -> None:
 
 def _attrs(folder: Directory) -> Attrs:
     """Return the intervals and region limits; refuse wrong ones as damon_set_attrs() does."""
+    names = ("access_bp", "aggrs", "min_sample_us", "max_sample_us")
+    goals = [staged(folder, f"intervals/intervals_goal/{name}", 0) for name in names]
     attrs = Attrs(
         sample_us=number(folder, "intervals/sample_us"),
         aggr_us=number(folder, "intervals/aggr_us"),
         update_us=number(folder, "intervals/update_us"),
-        intervals_goal=_intervals_goal(folder),
+        intervals_goal=IntervalsGoal(*map(int, goals)),
         min_nr_regions=number(folder, "nr_regions/min"),
         max_nr_regions=number(folder, "nr_regions/max"),
     )
@@ -156,12 +158,6 @@ def _attrs(folder: Directory) -> Attrs:
     if wrong:
         raise Refused(EINVAL)
     return attrs
-
-
-def _intervals_goal(folder: Directory) -> IntervalsGoal:
-    names = ("access_bp", "aggrs", "min_sample_us", "max_sample_us")
-    values = (int(staged(folder, f"intervals/intervals_goal/{name}", 0)) for name in names)
-    return IntervalsGoal(*values)
 
 
 def _probes(folder: Directory, lookup: Lookup) -> tuple[Probe, ...]:

@@ -55,8 +55,15 @@ class DamonModule:
             name: ModuleParameter(parameter) for name, parameter in parameters.items()
         }
         self.folder.entries.update(self._settings)
-        self._put(parameters, "enabled", Live(self._enabled, self._enable, ROOT_READ_WRITE))
-        self._put(parameters, "kdamond_pid", Live(self._kdamond_pid, mode=ROOT_READ_ONLY))
+        enabled = Live(
+            lambda: "Y" if self.running else "N",
+            lambda text: self.enable(kstrto.boolean(text)),
+            ROOT_READ_WRITE,
+        )
+        pid = Live(lambda: str(-1 if self._pid is None else self._pid), mode=ROOT_READ_ONLY)
+        for name, file in (("enabled", enabled), ("kdamond_pid", pid)):
+            if name in parameters:
+                self.folder.entries[name] = file
 
     @property
     def running(self) -> bool:
@@ -79,19 +86,6 @@ class DamonModule:
         end = self._settings.get("monitor_region_end")
         if start and end and (start.text, end.text) == ("0", "0"):
             start.text, end.text = (str(edge) for edge in self._whole_ram)
-
-    def _put(self, parameters: Mapping[str, Parameter], name: str, file: Live) -> None:
-        if name in parameters:
-            self.folder.entries[name] = file
-
-    def _enabled(self) -> str:
-        return "Y" if self.running else "N"
-
-    def _enable(self, text: str) -> None:
-        self.enable(kstrto.boolean(text))
-
-    def _kdamond_pid(self) -> str:
-        return str(-1 if self._pid is None else self._pid)
 
 
 class Switch:

@@ -195,7 +195,8 @@ class Kdamond:
         if self._needs_stop():
             self.wake_us = now_us + _WAKE_US
             return
-        wait_us = self._watermark_wait_us()
+        # The shortest wait is 0 if any scheme should run (kdamond_wait_activation()).
+        wait_us = min([self._scheme_wait_us(scheme) for scheme in self._schemes], default=0)
         self._deactivated = wait_us > 0
         self._sleep_from_us = now_us
         if self._deactivated:
@@ -382,11 +383,6 @@ class Kdamond:
 
     def _min_region(self) -> int:
         return max(1, PAGE_BYTES // self.spec.addr_unit)
-
-    def _watermark_wait_us(self) -> int:
-        """Return the shortest wait, 0 if any scheme should run (kdamond_wait_activation())."""
-        waits = [self._scheme_wait_us(scheme) for scheme in self._schemes]
-        return min(waits, default=0)
 
     def _scheme_wait_us(self, scheme: Scheme) -> int:
         """Turn a scheme on or off by its watermarks; return its wait (damos_wmark_wait_us())."""

@@ -14,6 +14,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import exp
 from random import Random
 
@@ -302,7 +303,8 @@ class Memory:
         """Return up to `most` blocks of a set from `start` on, on one node or on all."""
         value = self.set_index(name)
         found: list[int] = []
-        for part in self._parts(nid):
+        nodes = self.ranges.values() if nid is None else [self.ranges[nid]]
+        for part in chain.from_iterable(nodes):
             first, end = self._blocks_of(part)
             at = self.held.find(value, max(first, start), end)
             while at >= 0 and len(found) < most:
@@ -460,11 +462,6 @@ class Memory:
 
     def _blocks_of(self, part: Range) -> tuple[int, int]:
         return part.start // self.block_bytes, part.end // self.block_bytes
-
-    def _parts(self, nid: int | None) -> list[Range]:
-        if nid is not None:
-            return list(self.ranges[nid])
-        return [part for parts in self.ranges.values() for part in parts]
 
     def _zone_of(self, block: int) -> Zone:
         return self._zones[bisect_right(self._zone_starts, block) - 1]

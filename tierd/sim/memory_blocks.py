@@ -129,8 +129,10 @@ class MemoryBlocks:
             zones = self._zones_of(number)
             if {zone.spec.nid for zone in zones} != {nid} or was_online == online:
                 continue
+            plugged = self._range(number)
             for zone in zones:
-                part = _common(zone.spec.range, self._range(number))
+                span = zone.spec.range
+                part = Range(max(span.start, plugged.start), min(span.end, plugged.end))
                 if online:
                     self._plug(zone, part)
                 else:
@@ -161,7 +163,12 @@ class MemoryBlocks:
         zone.free = [block for block in free if block not in inside]
         used = [block for block in blocks if memory.held[block] != FREE]
         targets = memory.fallback_order(zone.spec.nid)
-        if sum(_room(memory, nid) for nid in targets) < len(used):
+        rooms = (
+            other.room(other.spec.min_pages, memory.block_pages)
+            for nid in targets
+            for other in memory.nodes[nid].zones
+        )
+        if sum(rooms) < len(used):
             zone.free = free
             raise Refused(EBUSY)
         memory.migrate(used, targets)
@@ -193,16 +200,6 @@ class MemoryBlocks:
     def _folios(self, part: Range) -> range:
         size = self._memory.block_pages * PAGE_BYTES
         return range(part.start // size, part.end // size)
-
-
-def _common(left: Range, right: Range) -> Range:
-    return Range(max(left.start, right.start), min(left.end, right.end))
-
-
-def _room(memory: Memory, nid: int) -> int:
-    return sum(
-        zone.room(zone.spec.min_pages, memory.block_pages) for zone in memory.nodes[nid].zones
-    )
 
 
 def _without(ranges: tuple[Range, ...], part: Range) -> tuple[Range, ...]:

@@ -83,7 +83,9 @@ class Procfs:
         self._threads = threads
         self._now_us = now_us
         self._cpus = sum(len(node.cpus) for node in machine.nodes)
-        self._min_free = Sysctl(READ_WRITE, _min_free_kbytes(memory), changed=self.set_watermarks)
+        zones = [zone for node in memory.nodes.values() for zone in node.zones]
+        min_free_kib = sum(zone.spec.min_pages for zone in zones) * PAGE_BYTES // 1024
+        self._min_free = Sysctl(READ_WRITE, min_free_kib, changed=self.set_watermarks)
         self._scale = Sysctl(READ_WRITE, 10, 1, _WATERMARK_SCALE_MAX, self.set_watermarks)
 
     def install(self, root: Directory, *, numa_balancing: int) -> None:
@@ -254,12 +256,6 @@ def _protection(name: str, zones: dict[str, Zone]) -> list[int]:
         populated = name in zones and zones[name].spec.managed_pages
         found.append(above // _RESERVE_RATIOS[name] if populated and name in _RESERVE_RATIOS else 0)
     return found
-
-
-def _min_free_kbytes(memory: Memory) -> int:
-    """Return the sum of the zones' min watermarks in KiB."""
-    pages = sum(zone.spec.min_pages for node in memory.nodes.values() for zone in node.zones)
-    return pages * PAGE_BYTES // 1024
 
 
 def _sysctl(name: str, parameter: Parameter) -> Fixed | Sysctl:

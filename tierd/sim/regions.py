@@ -86,15 +86,13 @@ class Sampler:
             return max(0, min(trials, round(drawn)))
         table = self._tables.get((trials, step))
         if table is None:
-            table = self._tables[trials, step] = _cumulated(trials, step / _STEPS)
+            one = step / _STEPS
+            chances = (
+                comb(trials, hits) * one**hits * (1 - one) ** (trials - hits)
+                for hits in range(trials)
+            )
+            table = self._tables[trials, step] = list(accumulate(chances))
         return bisect_left(table, self._random())
-
-
-def _cumulated(trials: int, share: float) -> list[float]:
-    chances = (
-        comb(trials, hits) * share**hits * (1 - share) ** (trials - hits) for hits in range(trials)
-    )
-    return list(accumulate(chances))
 
 
 def moving_accesses(region: Region, done: int, window: int, *, by_window: bool) -> int:

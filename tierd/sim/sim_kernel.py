@@ -105,7 +105,10 @@ class SimKernel:
         self._nodes.install(self._files)
         self._blocks = MemoryBlocks(self.memory, self._memory_changed)
         self._blocks.install(self._files)
-        self._install_mm()
+        demotion = Switch(lambda: self.memory.demotion_enabled, self._set_demotion)
+        self._files.put("sys/kernel/mm/numa/demotion_enabled", demotion)
+        self._files.put("sys/kernel/mm/lru_gen/enabled", LruGen(self.series.lru_gen))
+        self.add_cgroup("/")
 
     # The Sysfs protocol.
 
@@ -251,15 +254,6 @@ class SimKernel:
             self._files.make(f"sys/module/{module_name}").entries["parameters"] = module.folder
             module.enable(module_name in self.series.modules_on)
         self._files.put(btf.PATH, Live(lambda: self.series.types.decode("latin-1")))
-
-    def _install_mm(self) -> None:
-        numa = "sys/kernel/mm/numa/demotion_enabled"
-        self._files.put(numa, Switch(self._demotion, self._set_demotion))
-        self._files.put("sys/kernel/mm/lru_gen/enabled", LruGen(self.series.lru_gen))
-        self.add_cgroup("/")
-
-    def _demotion(self) -> bool:
-        return self.memory.demotion_enabled
 
     def _set_demotion(self, on: bool) -> None:
         self.memory.demotion_enabled = on

@@ -128,7 +128,10 @@ def _managed(machine: MachineModel) -> tuple[ZoneSpec, ...]:
             for part in ranges
             if part.start < high and low < part.end
         ]
-        reserved = _reserved_pages(sum(part.end - part.start for part in ranges), first=not zones)
+        node_pages = sum(part.end - part.start for part in ranges) // PAGE_BYTES
+        reserved = node_pages * _STRUCT_PAGE_BYTES // PAGE_BYTES + _NODE_RESERVED_PAGES
+        # Kernel and initrd are on the first node.
+        reserved += 0 if zones else _BOOT_RESERVED_PAGES
         # The pages that are taken before the allocator starts come out of the largest zone.
         largest = max(present, key=lambda item: item[1].end - item[1].start)[1]
         for name, part in present:
@@ -139,11 +142,6 @@ def _managed(machine: MachineModel) -> tuple[ZoneSpec, ...]:
                 managed = pages - _DMA_RESERVED_PAGES
             zones.append(ZoneSpec(nid, name, part, pages, managed))
     return tuple(zones)
-
-
-def _reserved_pages(node_bytes: int, *, first: bool) -> int:
-    memmap = node_bytes // PAGE_BYTES * _STRUCT_PAGE_BYTES // PAGE_BYTES
-    return memmap + _NODE_RESERVED_PAGES + (_BOOT_RESERVED_PAGES if first else 0)
 
 
 def _with_reserve(zone: ZoneSpec, zones: tuple[ZoneSpec, ...]) -> ZoneSpec:

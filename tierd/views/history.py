@@ -49,17 +49,14 @@ class Panel:
 
 def panels(readings: tuple[HistoryReading, ...]) -> tuple[Panel, ...]:
     """Return the charts: the rate of each direction; of each node free, used, hot, cold memory."""
+    nodes = sorted({node for reading in readings for node in reading.nodes})
     return (
         *(_rate_panel(readings, way, name) for way, name in _WAYS),
-        *(panel for node in _nodes(readings) for panel in _node_panels(readings, node)),
+        *(panel for node in nodes for panel in _node_panels(readings, node)),
     )
 
 
 _WAYS = (("promote", "promoted"), ("demote", "demoted"))
-
-
-def _nodes(readings: tuple[HistoryReading, ...]) -> tuple[int, ...]:
-    return tuple(sorted({node for reading in readings for node in reading.nodes}))
 
 
 def _rate_panel(readings: tuple[HistoryReading, ...], way: str, name: str) -> Panel:
@@ -156,13 +153,12 @@ def as_text(
         values = plots.columns_of(panel.points, start, end, width, HOLDS_S)
         drawn = plots.chart(values, CHART_ROWS, panel.most, panel.label, ink, panel.mark)
         lines += ["", *textwrap.wrap(f"{panel.title}: {panel.note}", columns)]
-        lines += [_aligned(line, ink) for line in drawn]
-    return "\n".join([*lines, _axis(start, end, width)])
-
-
-def _aligned(line: str, ink: Ink) -> str:
-    label, frame, cells = line.partition(ink.frame)
-    return label.rjust(LABEL_COLUMNS) + frame + cells
+        for line in drawn:
+            label, frame, cells = line.partition(ink.frame)
+            lines.append(label.rjust(LABEL_COLUMNS) + frame + cells)
+    left, right = moment(start), moment(end)
+    axis = " " * (LABEL_COLUMNS + 1) + left + right.rjust(width - len(left))
+    return "\n".join([*lines, axis])
 
 
 def span(readings: tuple[HistoryReading, ...], start: float, end: float) -> str:
@@ -183,11 +179,6 @@ def _cost(readings: tuple[HistoryReading, ...]) -> str:
         return ""
     share = sum(used for _, used in known) / sum(length for length, _ in known)
     return f"; kdamonds used {format_percent(share * 10_000)} of a CPU"
-
-
-def _axis(start: float, end: float, width: int) -> str:
-    left, right = moment(start), moment(end)
-    return " " * (LABEL_COLUMNS + 1) + left + right.rjust(width - len(left))
 
 
 class Document(TypedDict):

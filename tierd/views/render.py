@@ -8,7 +8,7 @@ from tierd.units import format_ids, format_size
 
 if TYPE_CHECKING:
     # `status` uses this module; loading the topology as well would make it slower.
-    from tierd.topology import EmptyNode, Node, Performance, Topology
+    from tierd.topology import Node, Performance, Topology
 
 
 TIERS_SCHEMA = "tierd.tiers/1"
@@ -44,7 +44,9 @@ def tiers_text(topology: "Topology") -> str:
         f"not managed: node {node.id} ({format_size(node.size_bytes)}): {node.tier_origin}"
         for node in outside
     ]
-    lines += [_empty_line(node) for node in topology.empty_nodes]
+    for empty in topology.empty_nodes:
+        offline = f"{format_size(empty.offline_bytes)} offline" if empty.offline_bytes else ""
+        lines.append(f"no memory: node {empty.id} ({offline or 'has CPUs only'})")
     if len(topology.tiers) == 1:
         lines.append("there is one tier only: pages cannot be moved to another")
     return "\n".join(lines).rstrip() + "\n"
@@ -80,11 +82,6 @@ def _performance(performance: "Performance | None") -> str:
 
 def _targets(nodes: tuple[int, ...]) -> str:
     return ", ".join(f"node{node}" for node in nodes) or "-"
-
-
-def _empty_line(node: "EmptyNode") -> str:
-    why = f"{format_size(node.offline_bytes)} offline" if node.offline_bytes else "has CPUs only"
-    return f"no memory: node {node.id} ({why})"
 
 
 class RangeDocument(TypedDict):

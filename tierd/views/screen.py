@@ -80,7 +80,10 @@ def frame(view: View, now: float, columns: int, rows: int, ink: Ink) -> list[str
 
     Both are at least 1. The rest is cut off.
     """
-    body = _waiting(view) if view.status is None else _body(view, view.status, now, columns, ink)
+    if view.status is None:
+        body = ["tierd top", "", f"waiting: {view.trouble or 'no answer yet'}"]
+    else:
+        body = _body(view, view.status, now, columns, ink)
     told = view.trouble and view.status is not None
     trouble = wrapped(f"!! waiting: {view.trouble}", columns) if told else []
     lines = [*trouble, *body][: rows - 1]
@@ -88,10 +91,6 @@ def frame(view: View, now: float, columns: int, rows: int, ink: Ink) -> list[str
     held = "   FROZEN" if view.held else ""
     foot = f"{KEYS}   every {view.every_s:g} s{held}"
     return [visible(line, kept="")[:columns] for line in (*lines, foot)]
-
-
-def _waiting(view: View) -> list[str]:
-    return ["tierd top", "", f"waiting: {view.trouble or 'no answer yet'}"]
 
 
 def _body(view: View, status: Status, now: float, columns: int, ink: Ink) -> list[str]:

@@ -69,8 +69,9 @@ VERDICTS = {
 def painted(text: str) -> str:
     """Return the text with states and results in colour."""
     words = "|".join(VERDICTS)
-    return re.sub(rf"^({words})(?= |:)", _paint, text, flags=re.MULTILINE)
-
-
-def _paint(verdict: re.Match[str]) -> str:
-    return f"\x1b[{VERDICTS[verdict[0]]}m{verdict[0]}\x1b[0m"
+    return re.sub(
+        rf"^({words})(?= |:)",
+        lambda verdict: f"\x1b[{VERDICTS[verdict[0]]}m{verdict[0]}\x1b[0m",
+        text,
+        flags=re.MULTILINE,
+    )
