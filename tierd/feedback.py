@@ -1,65 +1,234 @@
-"""Turn a measurement into inputs for the quota goals of the kernel.
+"""Turn samples into inputs for the quota goals of the kernel.
 
 Rules of this file:
-1. Pure: `step(state, measurement, limits) -> (state, adjustment)`. Time is passed in as seconds.
+1. Pure. `begin`, `step` and `glance` return the next state, and the inputs to write. Time is passed
+   in as seconds. `loop/steering.py` writes, and says with `written` what it has written.
 2. Every controller steers through one `user_input` goal per scheme and the command
    `commit_schemes_quota_goals`. Every kernel since 6.8 has it, and it changes nothing else.
-3. Every figure has its reason in words beside it.
+3. The first input after a start, an adoption or a new start of a kdamond is safe: the quota
+   shrinks, stays, or grows to READY_BYTES.
+4. Every figure has its reason in words beside it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
+from tierd.machine.sample import Sample
 from tierd.plans.damon import PAGE_BYTES, Metric
-from tierd.plans.plan import Controller
+from tierd.plans.plan import GROWING_INPUT, Controller, Direction, Migration, Plan
 from tierd.tuner import demand, throttle
-from tierd.tuner.demand import READY_BYTES, ControllerState, Decision, Want
-from tierd.tuner.measurement import Limits, Measurement
-from tierd.tuner.throttle import Input
+from tierd.tuner.demand import ControllerState, Decision
+from tierd.tuner.measurement import Limits, Measurement, measure, quotas
+from tierd.tuner.round import READY_BYTES, Want
+from tierd.tuner.throttle import Input, InputInForce, ScheduledInput
 from tierd.units import format_percent
 
-__all__ = [
-    "Adjustment",
-    "ControllerState",
-    "Limits",
-    "Measurement",
-    "begin",
-    "glance",
-    "safe",
-    "step",
-]
+# If one command takes this long, a round takes a second. A hundred megabytes may move in it. Free
+# memory is read without a command. So while something is promoted, it is read at this interval
+# between two rounds. A decision by it then holds no longer than a round on other kernels.
+SLOW_COMMAND_S = 0.05
+GLANCE_S = 0.15
+BLIND_S = 0.5
+
+# An input that is due this soon counts as due. Clocks have steps, and every window is longer.
+EARLY_S = 0.001
+
+Inputs = Mapping[str, Input]
+"""The input of the goal of each scheme, by the id of its migration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a sample was taken, and what reading it cost."""
+
+    now_s: float
+    command_s: float = 0.0
+    """The average time of one command to a kdamond."""
+    quotas_s: Mapping[int, float] = field(default_factory=dict)
+    """When each kdamond was asked for its quotas in force. They are of that moment."""
+
+    @property
+    def slow(self) -> bool:
+        return self.command_s > SLOW_COMMAND_S
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What the tuner remembers from tick to tick."""
+
+    controller: ControllerState = field(default_factory=ControllerState)
+    sample: Sample | None = None
+    measurement: Measurement | None = None
+    in_force: Mapping[str, InputInForce] = field(default_factory=dict)
+    """The input in force of each scheme."""
+    scheduled: Mapping[str, ScheduledInput] = field(default_factory=dict)
+    glances: bool = False
+    """True if free memory should be read between two rounds."""
+    glance_s: float | None = None
+    """When to read it next."""
+    active: bool = True
+    """True if something should move, now or when there is room. Also true if that is not known."""
+    parked: frozenset[str] = frozenset()
+    """Schemes whose quota was read as parked, and does not change."""
+    wants: Mapping[str, Want] = field(default_factory=dict)
+    """What each scheme should do, and why."""
+    headroom_bytes: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def due_s(self) -> float | None:
+        """When the next scheduled input has to be written, or None."""
+        return min((scheduled.at_s for scheduled in self.scheduled.values()), default=None)
+
+    def due(self, now_s: float) -> Inputs:
+        """Return the scheduled inputs that are due."""
+        return {
+            name: Input(scheduled.value, scheduled.value)
+            for name, scheduled in self.scheduled.items()
+            if scheduled.at_s <= now_s + EARLY_S
+        }
+
+    def is_in_force(self, name: str, want: Input) -> bool:
+        in_force = self.in_force.get(name)
+        return in_force is not None and in_force.value == want.value
+
+    def window_s(self, migration: Migration) -> float:
+        """Return the length of a scheme's windows: as learned, or as planned."""
+        habit = self.controller.habits.get(migration.id)
+        return habit.window_s if habit else migration.window_us / 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """The input of the goal of each scheme, and the reason for it."""
+    """The input of each scheme, and what the controller wants with it."""
 
-    inputs: Mapping[str, Input] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=dict)
     wants: Mapping[str, Want] = field(default_factory=dict)
     headroom_bytes: Mapping[int, int] = field(default_factory=dict)
     parked: frozenset[str] = frozenset()
     """Schemes whose quota is parked. It stays so, and need not be read again."""
 
 
+# The entries of the loop.
+
+
+def begin(limits: Limits, grows_s: float | None) -> Tuning:
+    """Return the first state. Quotas of new kdamonds grow from `grows_s` on, until they are ready.
+
+    The first sample takes a second on some kernels. Half of the growth is done by then.
+    """
+    if grows_s is None:
+        return Tuning()
+    growing = InputInForce(grows_s, 1, GROWING_INPUT)
+    ready = ready_inputs({one.id: 1 for one in limits.migrations}, limits)
+    return Tuning(
+        in_force=dict.fromkeys(ready, growing),
+        scheduled={
+            one.id: ready[one.id].scheduled(grows_s, one.window_us / 1e6)
+            for one in limits.migrations
+        },
+    )
+
+
 def step(
+    tuning: Tuning, plan: Plan, limits: Limits, now: Sample, timing: Timing
+) -> tuple[Tuning, Inputs]:
+    """Decide by a new sample."""
+    tuning = _with_quotas(tuning, plan, now, timing)
+    measurement = measure(plan, tuning.sample, now)
+    tuning = replace(
+        tuning, sample=now, measurement=measurement, active=True, parked=frozenset(), glances=False
+    )
+    if measurement is None:
+        running = quotas(plan, now)
+        known = {name: one.quota_bytes for name, one in tuning.in_force.items() if name in running}
+        return tuning, ready_inputs(known, limits)
+    if limits.controller is Controller.demand:
+        again_s = BLIND_S if timing.slow and _comes_up(tuning, limits) else inf
+        measurement = replace(measurement, again_s=again_s)
+        # Kdamonds get their inputs one after another.
+        kdamonds = dict.fromkeys(one.kdamond for one in limits.migrations)
+        moments_s = {
+            one: timing.now_s + turn * timing.command_s for turn, one in enumerate(kdamonds)
+        }
+        measurement = _by_then(measurement, tuning, limits, moments_s)
+    controller, adjustment = adjust(tuning.controller, measurement, limits)
+    tuning = _after(replace(tuning, measurement=measurement), controller, adjustment)
+    return replace(tuning, glances=timing.slow and _comes_up(tuning, limits)), adjustment.inputs
+
+
+def glance(
+    tuning: Tuning, limits: Limits, free_bytes: Mapping[int, int], now_s: float
+) -> tuple[Tuning, Inputs]:
+    """Decide again between two rounds, by the memory that is free now."""
+    seen = tuning.measurement
+    if seen is None:
+        return replace(tuning, glances=False), {}
+    nodes = {
+        node: replace(one, free_bytes=free_bytes.get(node, one.free_bytes))
+        for node, one in seen.nodes.items()
+    }
+    moments_s = {one.kdamond: now_s for one in limits.migrations}
+    seen = _by_then(replace(seen, nodes=nodes), tuning, limits, moments_s)
+    controller, adjustment = adjust_again(tuning.controller, seen, limits)
+    # These quotas change, so they have to be read again.
+    parked = tuning.parked - adjustment.inputs.keys()
+    tuning = replace(_after(tuning, controller, adjustment), parked=parked)
+    return replace(tuning, glances=_comes_up(tuning, limits)), adjustment.inputs
+
+
+def written(tuning: Tuning, wants: Iterable[tuple[Migration, Input]], since_s: float) -> Tuning:
+    """Return the state after inputs were written at a moment. It schedules what follows them."""
+    in_force, scheduled = dict(tuning.in_force), dict(tuning.scheduled)
+    for one, want in wants:
+        window_s, before = tuning.window_s(one), in_force.get(one.id)
+        if not tuning.is_in_force(one.id, want):
+            quota = before.quota_by(since_s, window_s) if before else 1
+            in_force[one.id] = InputInForce(since_s, quota, want.value)
+        scheduled.pop(one.id, None)
+        if want.windows:
+            scheduled[one.id] = want.scheduled(since_s, window_s)
+    return replace(tuning, in_force=in_force, scheduled=scheduled)
+
+
+def safe(limits: Limits) -> Inputs:
+    """Return inputs with which no quota grows, for when nobody corrects them any more."""
+    match limits.controller:
+        case Controller.kernel:
+            return {}
+        case Controller.emulated:
+            # The input is the target, so the quota stays until the next measurement.
+            return {
+                one.id: Input(one.aim.target_bp, one.aim.target_bp) for one in limits.migrations
+            }
+        case Controller.demand:
+            return {one.id: throttle.FADE for one in limits.migrations}
+
+
+# The controllers.
+
+
+def adjust(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[ControllerState, Adjustment]:
-    """Return what to remember, and the next inputs."""
+    """Return what the controller remembers, and the next inputs."""
     match limits.controller:
         case Controller.kernel:
             return state, Adjustment()
         case Controller.emulated:
             return state, _emulated(measurement, limits)
         case Controller.demand:
-            return _demanded(*demand.decide(state, measurement, limits), measurement, limits)
+            state, decision = demand.decide(state, measurement, limits)
+            return state, _demanded(decision, measurement, limits)
 
 
-def glance(
+def adjust_again(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[ControllerState, Adjustment]:
-    """Decide between two steps, by free memory alone. Only large changes give new inputs."""
+    """Decide again without learning. Only large changes give new inputs."""
     before = {name: habit.quota_bytes for name, habit in state.habits.items()}
-    state, adjustment = _demanded(*demand.again(state, measurement, limits), measurement, limits)
+    state, decision = demand.again(state, measurement, limits)
+    adjustment = _demanded(decision, measurement, limits)
     inputs = {
         name: one
         for name, one in adjustment.inputs.items()
@@ -72,48 +241,34 @@ def glance(
     return replace(state, habits=kept), replace(adjustment, inputs=inputs)
 
 
+def ready_inputs(quotas_bytes: Mapping[str, int], limits: Limits) -> Inputs:
+    """Return inputs for when only the quotas in force are known. They make the quotas ready."""
+    if limits.controller is not Controller.demand:
+        return safe(limits)
+    return {
+        one.id: throttle.throttle(quotas_bytes[one.id], READY_BYTES, one.quota_bytes_max)
+        for one in limits.migrations
+        if one.id in quotas_bytes
+    }
+
+
 def _differ(before: int, after: int) -> bool:
     """True if one is twice the other or more, as after one window more."""
     less, more = sorted((max(PAGE_BYTES, before), max(PAGE_BYTES, after)))
     return more >= 2 * less
 
 
-def _demanded(
-    state: ControllerState, decision: Decision, measurement: Measurement, limits: Limits
-) -> tuple[ControllerState, Adjustment]:
+def _demanded(decision: Decision, measurement: Measurement, limits: Limits) -> Adjustment:
     inputs = {
-        way.id: throttle.throttle(
-            measurement.ways[way.id].quota_bytes,
-            decision.wants[way.id].quota_bytes,
-            way.quota_bytes_max,
+        one.id: throttle.throttle(
+            measurement.schemes[one.id].quota_bytes,
+            decision.wants[one.id].quota_bytes,
+            one.quota_bytes_max,
         )
-        for way in limits.ways
+        for one in limits.migrations
     }
     parked = frozenset(name for name, one in inputs.items() if one == throttle.KEEP)
-    return state, Adjustment(inputs, decision.wants, decision.headroom_bytes, parked)
-
-
-def begin(quotas: Mapping[str, int], limits: Limits) -> Mapping[str, Input]:
-    """Return inputs for when only the quotas in force are known. They make the quotas ready."""
-    if limits.controller is not Controller.demand:
-        return safe(limits)
-    return {
-        way.id: throttle.throttle(quotas[way.id], READY_BYTES, way.quota_bytes_max)
-        for way in limits.ways
-        if way.id in quotas
-    }
-
-
-def safe(limits: Limits) -> Mapping[str, Input]:
-    """Return inputs with which no quota grows, for when nobody corrects them any more."""
-    match limits.controller:
-        case Controller.kernel:
-            return {}
-        case Controller.emulated:
-            # The input is the target, so the quota stays until the next measurement.
-            return {way.id: Input(way.aim.target_bp, way.aim.target_bp) for way in limits.ways}
-        case Controller.demand:
-            return {way.id: throttle.FADE for way in limits.ways}
+    return Adjustment(inputs, decision.wants, decision.headroom_bytes, parked)
 
 
 def _emulated(measurement: Measurement, limits: Limits) -> Adjustment:
@@ -123,11 +278,62 @@ def _emulated(measurement: Measurement, limits: Limits) -> Adjustment:
     of a node, so the integer arithmetic after it is the same.
     """
     inputs, wants = {}, {}
-    for way in limits.ways:
-        node = measurement.nodes[way.aim.node]
-        current = way.aim.measured_bp(node.total_bytes, node.free_bytes)
-        inputs[way.id] = Input(current, current)
-        name = "used" if way.aim.metric is Metric.node_mem_used_bp else "free"
-        shares = f"{format_percent(current)} {name}, aims at {format_percent(way.aim.target_bp)}"
-        wants[way.id] = Want(0, f"node {way.aim.node} is {shares}")
+    for one in limits.migrations:
+        aim, node = one.aim, measurement.nodes[one.aim.node]
+        current = aim.measured_bp(node.total_bytes, node.free_bytes)
+        inputs[one.id] = Input(current, current)
+        name = "used" if aim.metric is Metric.node_mem_used_bp else "free"
+        shares = f"{format_percent(current)} {name}, aims at {format_percent(aim.target_bp)}"
+        wants[one.id] = Want(0, f"node {aim.node} is {shares}")
     return Adjustment(inputs, wants)
+
+
+# What is known of quotas.
+
+
+def _with_quotas(tuning: Tuning, plan: Plan, now: Sample, timing: Timing) -> Tuning:
+    """Return the state with the quotas of a sample. Quotas that are known to stay are kept."""
+    read, in_force = quotas(plan, now), dict(tuning.in_force)
+    for one in plan.migrations:
+        before = in_force.get(one.id)
+        if one.id not in read or (before and one.id in tuning.parked):
+            continue
+        at_s = timing.quotas_s.get(one.kdamond, timing.now_s)
+        before = before or InputInForce(at_s, 1, None)
+        quota = before.read_as(read[one.id], one.quota_bytes_max, at_s, tuning.window_s(one))
+        in_force[one.id] = InputInForce(at_s, quota, before.value)
+    return replace(tuning, in_force=in_force)
+
+
+def _by_then(
+    seen: Measurement, tuning: Tuning, limits: Limits, moments_s: Mapping[int, float]
+) -> Measurement:
+    """Return the measurement with each quota as it will be when its input is written."""
+    schemes = dict(seen.schemes)
+    for one in limits.migrations:
+        in_force = tuning.in_force.get(one.id)
+        if in_force:
+            quota = in_force.quota_by(moments_s[one.kdamond], tuning.window_s(one))
+            schemes[one.id] = replace(schemes[one.id], quota_bytes=quota)
+    return replace(seen, schemes=schemes)
+
+
+def _comes_up(tuning: Tuning, limits: Limits) -> bool:
+    """Return whether something is promoted, or will be when there is room."""
+    known = tuning.controller.habits
+    return any(
+        one.id in known and known[one.id].quota_bytes >= PAGE_BYTES
+        for one in limits.migrations
+        if one.direction is Direction.promote
+    )
+
+
+def _after(tuning: Tuning, controller: ControllerState, adjustment: Adjustment) -> Tuning:
+    return replace(
+        tuning,
+        controller=controller,
+        active=any(want.quota_bytes for want in adjustment.wants.values()),
+        parked=adjustment.parked,
+        wants=adjustment.wants,
+        headroom_bytes=adjustment.headroom_bytes,
+    )

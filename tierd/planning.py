@@ -6,7 +6,7 @@ from tierd import policy
 from tierd.configuration.config import Config, Mode
 from tierd.machine import cgroups, discovery, features
 from tierd.machine.features import Capabilities
-from tierd.machine.sample import watermarks
+from tierd.machine.sample_reader import watermarks
 from tierd.plans.plan import Plan
 from tierd.plans.scope import Match, match_classes
 from tierd.sysfs import Sysfs

@@ -7,7 +7,7 @@ Rules of this file:
    new quota goal metrics for memory node utilization"). A comment says why where they are not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tierd.configuration.config import Config, Mode, Tuner
@@ -35,12 +35,12 @@ from tierd.plans.plan import (
     Aim,
     Controller,
     Direction,
-    Item,
-    KdamondItem,
     Knob,
+    Migration,
     Plan,
     Sensor,
     TunerChoice,
+    Watch,
 )
 from tierd.plans.safety import require_safe
 from tierd.plans.scope import Scope, scope
@@ -136,78 +136,83 @@ def plan(
         tuner,
         free_floors or {},
     )
-    pairs = tuple(found for node in topology.nodes if (found := _ways(topology, node)))
-    if not pairs:
+    kdamonds: list[Kdamond] = []
+    watches: list[Watch] = []
+    sensors: list[Sensor] = []
+    migrations: list[Migration] = []
+    for node in topology.nodes:
+        sensed = _sensed(sources, node)
+        mine = tuple(_migrations(sources, node, len(kdamonds), len(sensed)))
+        if not mine:
+            continue
+        # Sensors come first: a scheme that moves pages resets the age of the regions.
+        schemes = (
+            *(_sensing(sources, sense.pattern) for sense in sensed),
+            *(_scheme(sources, migration) for migration in mine),
+        )
+        watches.append(Watch(f"watch-{node.id}", len(kdamonds), node.id, _why(sources, node, mine)))
+        sensors += (
+            Sensor(one.sense, node.id, len(kdamonds), scheme, one.weight)
+            for scheme, one in enumerate(sensed)
+        )
+        migrations += mine
+        kdamonds.append(_kdamond(sources, node, schemes))
+    if not migrations:
         raise Unsupported(
             "no node has a faster or slower neighbour: there is nowhere to move pages to",
             "tierd needs two tiers of memory; `tierd tiers` shows what the kernel sees, and "
             "`tiers:` in the config overrides it",
         )
-    items: list[Item] = []
-    kdamonds: list[Kdamond] = []
-    sensing: list[Sensor] = []
-    for index, targets in enumerate(pairs):
-        sensed = _senses(sources, targets)
-        # Sensors come first: a scheme that moves pages resets the age of the regions.
-        schemes = (
-            *(_sensing(sources, sense.pattern) for sense in sensed),
-            *(_scheme(sources, target) for target in targets),
-        )
-        sensing += (
-            Sensor(one.sense, targets[0].source.id, index, i, one.weight)
-            for i, one in enumerate(sensed)
-        )
-        items += (
-            _item(sources, target, index, i, schemes[i])
-            for i, target in enumerate(targets, len(sensed))
-        )
-        kdamonds.append(_kdamond(sources, targets[0].source, schemes))
-    nodes = frozenset(node.id for node in topology.nodes)
-    require_safe(kdamonds, nodes, capabilities)
+    require_safe(kdamonds, frozenset(node.id for node in topology.nodes), capabilities)
     return Plan(
         mode=config.mode,
         tuner=tuner,
         kdamonds=tuple(kdamonds),
-        watches=tuple(
-            KdamondItem(
-                f"watch-{targets[0].source.id}", index, targets[0].source.id, _why(sources, targets)
-            )
-            for index, targets in enumerate(pairs)
-        ),
-        items=tuple(items),
-        sensors=tuple(sensing),
+        watches=tuple(watches),
+        migrations=tuple(migrations),
+        sensors=tuple(sensors),
         knobs=tuple(_knobs(config)),
         writes=writes(kdamonds, capabilities),
-        nodes=tuple(sorted({n for item in items for n in (item.source_node, item.target_node)})),
+        nodes=tuple(
+            sorted({node for one in migrations for node in (one.source_node, one.target_node)})
+        ),
         degraded=tuple(_degraded(sources)),
         cgroups=sources.scope.matches,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A direction and a target for pages of a node. `share` ways share the rate limit equally."""
-
-    direction: Direction
-    source: Node
-    target: Node
-    share: int
-
-
-def _ways(topology: Topology, node: Node) -> tuple[_Way, ...]:
-    """Return the ways of a node, promotion first.
+def _migrations(
+    sources: _Sources, source: Node, kdamond: int, first_scheme: int
+) -> Iterator[Migration]:
+    """Yield the migrations from a node, promotion first. Equal targets share the rate equally.
 
     The first scheme that moves pages resets the age of their regions, and hot pages matter more.
     """
-    ways = (
-        (Direction.promote, topology.promotion_targets(node.id)),
-        (Direction.demote, topology.demotion_targets(node.id)),
-    )
-    return tuple(
-        _Way(direction, node, topology.node(target), len(targets))
-        for direction, targets in ways
-        for target in sorted(targets)
-    )
+    topology, config = sources.topology, sources.config
+    targets = {
+        Direction.promote: sorted(topology.promotion_targets(source.id)),
+        Direction.demote: sorted(topology.demotion_targets(source.id)),
+    }
+    pairs = [(direction, target) for direction, listed in targets.items() for target in listed]
+    for scheme, (direction, target) in enumerate(pairs, first_scheme):
+        sharing = len(targets[direction])
+        rate = config.rate_max_bytes_per_s / sharing
+        aim = _aim(sources, direction, source, topology.node(target))
+        yield Migration(
+            id=f"{direction}-{source.id}-{target}",
+            direction=direction,
+            source_node=source.id,
+            target_node=target,
+            kdamond=kdamond,
+            scheme=scheme,
+            aim=aim,
+            rate_max_bytes_per_s=rate,
+            quota_bytes_max=_quota_bytes(sources, direction, rate),
+            window_us=sources.window_us,
+            reason=_where(sources, direction, source.id, target)
+            + (f" (one of {sharing} equally near)" if sharing > 1 else "")
+            + f", at most {format_rate(rate)}{_until(sources, direction, aim)}",
+        )
 
 
 def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdamond:
@@ -236,11 +241,11 @@ def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdam
     return Kdamond(context, refresh_ms=sources.config.tick_ms if each else 0)
 
 
-def _senses(sources: _Sources, targets: tuple[_Way, ...]) -> tuple[SensorPattern, ...]:
+def _sensed(sources: _Sources, node: Node) -> tuple[SensorPattern, ...]:
     """Return the sensors of a node: for its heat, and for cold memory if it has a slower node."""
     if sources.tuner.loop is not Controller.demand:
         return ()
-    goes_down = any(way.direction is Direction.demote for way in targets)
+    goes_down = bool(sources.topology.demotion_targets(node.id))
     return tuple(
         sensor_patterns(
             _pattern(sources, Direction.promote),
@@ -266,34 +271,29 @@ def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
     )
 
 
-def _scheme(sources: _Sources, way: _Way) -> Scheme:
-    config, loop = sources.config, sources.tuner.loop
-    promotes = way.direction is Direction.promote
-    action = Action.migrate_hot if promotes else Action.migrate_cold
+def _scheme(sources: _Sources, migration: Migration) -> Scheme:
+    config, loop, direction = sources.config, sources.tuner.loop, migration.direction
+    action = Action.migrate_hot if direction is Direction.promote else Action.migrate_cold
     return Scheme(
         action=Action.stat if config.mode is Mode.observe else action,
-        target_nid=way.target.id,
-        pattern=_pattern(sources, way.direction),
-        apply_interval_us=sources.window_us,
+        target_nid=migration.target_node,
+        pattern=_pattern(sources, direction),
+        apply_interval_us=migration.window_us,
         quota=Quota(
-            bytes_max=_quota_bytes(sources, way),
-            goals=(tuners.goal(loop, _aim(sources, way)),),
+            bytes_max=migration.quota_bytes_max,
+            goals=(tuners.goal(loop, migration.aim),),
             goal_tuner=tuners.goal_tuner(sources.capabilities, loop),
             fail_charge=FAIL_CHARGE if sources.capabilities.has(Feature.fail_charge) else None,
         ),
-        filters=_filters(sources, way.direction),
+        filters=_filters(sources, direction),
     )
 
 
-def _rate(sources: _Sources, way: _Way) -> float:
-    return sources.config.rate_max_bytes_per_s / way.share
-
-
-def _quota_bytes(sources: _Sources, way: _Way) -> int:
-    per_window = int(_rate(sources, way) * sources.window_us) // 10**6
+def _quota_bytes(sources: _Sources, direction: Direction, rate_max_bytes_per_s: float) -> int:
+    per_window = int(rate_max_bytes_per_s * sources.window_us) // 10**6
     if sources.tuner.loop is Controller.demand:
         charged = not sources.capabilities.has(Feature.fail_charge)
-        tries = charged and way.direction is Direction.demote
+        tries = charged and direction is Direction.demote
         per_window *= TRIED_PER_RATE_MAX if tries else QUOTA_PER_RATE_MAX
     # Never 0, which the kernel takes for no limit.
     return max(1, per_window)
@@ -316,21 +316,19 @@ def _filters(sources: _Sources, direction: Direction) -> tuple[Filter, ...]:
     return (*limits.before, young, *limits.after)
 
 
-def _aim(sources: _Sources, way: _Way) -> Aim:
-    """Return the share of a node at which a way stops.
+def _aim(sources: _Sources, direction: Direction, source: Node, target: Node) -> Aim:
+    """Return the share of a node at which a migration stops.
 
     Promotion fills its target up to a used share. Demotion frees its source up to a free share.
     The two overlap, so that hot and cold pages can trade places on a full node. If the kernel
     itself keeps more free than the configured headroom, the free share is raised to that, and the
     used share is lowered by the same amount.
     """
-    config = sources.config
-    if way.direction is Direction.demote:
-        node = way.source
-        return Aim(Metric.node_mem_free_bp, node.id, _free_bp(sources, node))
-    node = way.target
-    raised = _free_bp(sources, node) - config.headroom_bp
-    return Aim(Metric.node_mem_used_bp, node.id, max(1, config.used_bp - raised))
+    if direction is Direction.demote:
+        return Aim(Metric.node_mem_free_bp, source.id, _free_bp(sources, source))
+    raised = _free_bp(sources, target) - sources.config.headroom_bp
+    used_bp = max(1, sources.config.used_bp - raised)
+    return Aim(Metric.node_mem_used_bp, target.id, used_bp)
 
 
 def _free_bp(sources: _Sources, node: Node) -> int:
@@ -341,45 +339,30 @@ def _free_bp(sources: _Sources, node: Node) -> int:
     return min(BP_MAX, max(sources.config.headroom_bp, floor_bp))
 
 
-def _item(sources: _Sources, way: _Way, kdamond: int, scheme: int, built: Scheme) -> Item:
-    return Item(
-        id=f"{way.direction}-{way.source.id}-{way.target.id}",
-        direction=way.direction,
-        source_node=way.source.id,
-        target_node=way.target.id,
-        kdamond=kdamond,
-        scheme=scheme,
-        aim=_aim(sources, way),
-        rate_max_bytes_per_s=_rate(sources, way),
-        quota_bytes_max=built.quota.bytes_max,
-        window_us=built.apply_interval_us,
-        reason=_reason(sources, way),
-    )
-
-
-def _reason(sources: _Sources, way: _Way) -> str:
-    config, source, target = sources.config, way.source.id, way.target.id
-    aim = _aim(sources, way)
-    if way.direction is Direction.promote:
+def _where(sources: _Sources, direction: Direction, source: int, target: int) -> str:
+    config = sources.config
+    if direction is Direction.promote:
         what = f"what is accessed in {format_percent(config.hot_accesses_min_bp)} of the samples"
-        where, stop = f"up to node {target}, nearest of the next faster tier", "used"
+        where = f"up to node {target}, nearest of the next faster tier"
     else:
         what = "what nobody accesses"
-        where, stop = f"down to node {target}, nearest of the next slower tier", "free"
+        where = f"down to node {target}, nearest of the next slower tier"
     verb = "count" if config.mode is Mode.observe else "move"
-    rate = format_rate(_rate(sources, way))
-    shared = f" (one of {way.share} equally near)" if way.share > 1 else ""
-    until = f" until node {aim.node} is {format_percent(aim.target_bp)} {stop}"
-    if sources.tuner.loop is Controller.demand:
-        until = f", as much as is hot and node {aim.node} has room for"
-        if way.direction is Direction.demote:
-            until = f", to keep {format_percent(aim.target_bp)} of node {aim.node} free"
-    return f"{verb} {what} on node {source} {where}{shared}, at most {rate}{until}"
+    return f"{verb} {what} on node {source} {where}"
 
 
-def _why(sources: _Sources, targets: tuple[_Way, ...]) -> str:
-    node = targets[0].source
-    directions = {way.direction for way in targets}
+def _until(sources: _Sources, direction: Direction, aim: Aim) -> str:
+    share = format_percent(aim.target_bp)
+    if sources.tuner.loop is not Controller.demand:
+        stop = "used" if direction is Direction.promote else "free"
+        return f" until node {aim.node} is {share} {stop}"
+    if direction is Direction.demote:
+        return f", to keep {share} of node {aim.node} free"
+    return f", as much as is hot and node {aim.node} has room for"
+
+
+def _why(sources: _Sources, node: Node, migrations: Iterable[Migration]) -> str:
+    directions = {one.direction for one in migrations}
     if len(directions) == 2:
         place = "has faster and slower neighbours"
     elif Direction.promote in directions:

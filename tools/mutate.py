@@ -50,7 +50,7 @@ NEAR = {
         "tests/unit/test_policy.py",
         "tests/unit/test_policy_monitoring.py",
         "tests/unit/test_golden_plans.py",
-        "tests/unit/tuner/test_readout.py",
+        "tests/unit/tuner/test_measurement.py",
     ),
     "tierd/serving": ("tests/unit/serving",),
     "tierd/serving/api.py": ("tests/unit/serving/test_api.py", "tests/unit/serving/test_inbox.py"),

@@ -18,11 +18,11 @@ from tierd.kdamonds import apply, restore
 from tierd.kdamonds.kernel import Kernel
 from tierd.machine import discovery, features
 from tierd.plans.damon import Write, scheme_dir, writes
-from tierd.plans.plan import Controller, Direction, Item, Plan
+from tierd.plans.plan import Controller, Direction, Migration, Plan
 from tierd.sysfs import RealSysfs, Sysfs
 from tierd.tuner import tuners
 from tierd.tuner.demand import ControllerState
-from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, Way, WayMeasurement
+from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
 
 # The free share of the node. tierd would leave half of it free, so a quota grows by nearly a tenth
 # in each window.
@@ -39,35 +39,35 @@ QUIET_S = 5.0
 CONFIG = Config(tuner=Tuner.kernel, auto_intervals=False, window_ms=200, manage_damon_stat=True)
 
 
-def twinned(plan: Plan, item: Item, capabilities: features.Capabilities) -> Plan:
-    """Return the plan with a second scheme beside that of an item, steered by `user_input`."""
+def twinned(plan: Plan, promotion: Migration, capabilities: features.Capabilities) -> Plan:
+    """Return the plan with a second scheme beside that of a promotion, steered by `user_input`."""
     kdamonds = list(plan.kdamonds)
-    kdamond = kdamonds[item.kdamond]
+    kdamond = kdamonds[promotion.kdamond]
     schemes = kdamond.context.schemes
-    goals = (tuners.goal(Controller.emulated, item.aim),)
-    quota = dataclasses.replace(schemes[item.scheme].quota, goals=goals)
-    twin = dataclasses.replace(schemes[item.scheme], quota=quota)
+    goals = (tuners.goal(Controller.emulated, promotion.aim),)
+    quota = dataclasses.replace(schemes[promotion.scheme].quota, goals=goals)
+    twin = dataclasses.replace(schemes[promotion.scheme], quota=quota)
     context = dataclasses.replace(kdamond.context, schemes=(*schemes, twin))
-    kdamonds[item.kdamond] = dataclasses.replace(kdamond, context=context)
+    kdamonds[promotion.kdamond] = dataclasses.replace(kdamond, context=context)
     return dataclasses.replace(
         plan, kdamonds=tuple(kdamonds), writes=writes(kdamonds, capabilities)
     )
 
 
-def look(item: Item, twin: int, limits: Limits, sysfs: Sysfs) -> dict[str, int]:
+def look(promotion: Migration, twin: int, limits: Limits, sysfs: Sysfs) -> dict[str, int]:
     """Write an input for the twin, and read both quotas at the same moment."""
-    node = item.aim.node
+    node = promotion.aim.node
     seen = NodeMeasurement(inside.total_bytes(node), inside.free_bytes(node), 0)
-    reading = Measurement(LOOK_S, {node: seen}, {item.id: WayMeasurement(0, 0, 1, 0.2)})
-    value = feedback.step(ControllerState(), reading, limits)[1].inputs[item.id].value
-    folder = scheme_dir(item.kdamond, twin)
+    reading = Measurement(LOOK_S, {node: seen}, {promotion.id: SchemeMeasurement(0, 0, 1, 0.2)})
+    value = feedback.adjust(ControllerState(), reading, limits)[1].inputs[promotion.id].value
+    folder = scheme_dir(promotion.kdamond, twin)
     write = Write(f"{folder}/quotas/goals/0/current_value", str(value))
     sysfs.write(write.path, write.value)
     state = f"{folder.partition('/contexts')[0]}/state"
     sysfs.write(state, "commit_schemes_quota_goals")
     time.sleep(LOOK_S)
     sysfs.write(state, "update_schemes_effective_quotas")
-    native = scheme_dir(item.kdamond, item.scheme)
+    native = scheme_dir(promotion.kdamond, promotion.scheme)
     return {
         "native": int(sysfs.read(f"{native}/quotas/effective_bytes")),
         "ours": int(sysfs.read(f"{folder}/quotas/effective_bytes")),
@@ -84,13 +84,12 @@ def main() -> int:
     sysfs = kernel.sysfs
     capabilities = features.probe(sysfs)
     plan = planning.plan_for(sysfs, discovery.discover(sysfs, None), capabilities, CONFIG)
-    item = next(item for item in plan.items if item.direction is Direction.promote)
-    twin = len(plan.kdamonds[item.kdamond].context.schemes)
+    promotion = next(one for one in plan.migrations if one.direction is Direction.promote)
+    twin = len(plan.kdamonds[promotion.kdamond].context.schemes)
     time.sleep(QUIET_S)
-    applied = apply.start(kernel, twinned(plan, item, capabilities), lambda _saved: None)
-    way = Way(item.id, item.direction, item.source_node, item.target_node, 1, 1, item.aim)
-    limits = Limits(Controller.emulated, (way,), CONFIG.headroom_bp, charges_failures=True)
-    looks = [look(item, twin, limits, sysfs) for _ in range(LOOKS)]
+    applied = apply.start(kernel, twinned(plan, promotion, capabilities), lambda _saved: None)
+    limits = Limits(Controller.emulated, (promotion,), CONFIG.headroom_bp, charges_failures=True)
+    looks = [look(promotion, twin, limits, sysfs) for _ in range(LOOKS)]
     note(f"from {looks[0]} to {looks[-1]}")
     restore.restore_all(kernel, applied.saved)
     facts: dict[str, Any] = {"looks": looks, "free_mib": inside.free_bytes(0) // MIB}

@@ -6,7 +6,7 @@ from tests.contract.sets import PAGE
 from tests.e2e.boots import told
 from tests.e2e.pressed import ARRIVED_SHARE, HOT_BYTES
 from tierd.sim import machine_model
-from tierd.tuner.demand import PRESSURE_MAX
+from tierd.tuner.round import PRESSURE_MAX
 
 pytestmark = [pytest.mark.vm, pytest.mark.rare]
 

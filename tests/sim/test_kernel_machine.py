@@ -7,7 +7,7 @@ import pytest
 from tests.sim.staged_kernel import SERIES, answer, build, command, stage, state
 from tierd.machine.discovery import survey
 from tierd.machine.neighbours import neighbours
-from tierd.machine.sample import sample
+from tierd.machine.sample_reader import read_sample
 from tierd.machine.zoneinfo import parse_zones
 from tierd.sim.machine_model import load, names
 from tierd.sim.memory import PageSet
@@ -55,7 +55,7 @@ def test_tierd_understands_every_machine(series: str, machine: str) -> None:
     for node in topology.nodes:
         size = sum(part.end - part.start for part in node.ranges)
         assert node.size_bytes <= size
-    seen = sample(kernel, topology, {}, 0.0)
+    seen = read_sample(kernel, topology, {}, 0.0)
     assert all(known.free_bytes <= known.total_bytes for known in seen.nodes)
     assert neighbours(kernel).demotion_enabled is False
 

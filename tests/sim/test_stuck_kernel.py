@@ -8,11 +8,11 @@ import pytest
 from tests.sim.loop import KDAMONDS, WATCHDOG_S, Loop, Spins, hot, loop
 from tests.sim.test_daemon import killed, taken_over, tree
 from tierd.errors import ExitCode
+from tierd.feedback import Tuning
 from tierd.kdamonds import restore
 from tierd.kdamonds.kernel import Kernel
 from tierd.loop import daemon
 from tierd.loop.systemd import FEEDS_PER_WATCHDOG
-from tierd.loop.tuning import Tuning
 from tierd.record.snapshot import State
 from tierd.serving.inbox import Answer, Event, Verb
 from tierd.sim.sim_kernel import InjectedFailure, SimClock, SimKernel

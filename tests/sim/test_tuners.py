@@ -8,14 +8,14 @@ import pytest
 
 from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Tuner
+from tierd.feedback import Tuning
 from tierd.loop import daemon
-from tierd.loop.tuning import ScheduledInput, Tuning
 from tierd.plans.damon import PAGE_BYTES
 from tierd.plans.plan import GROWING_INPUT
 from tierd.sim.sim_kernel import InjectedFailure, SimKernel
 from tierd.sim.workload import Shift
-from tierd.tuner.demand import READY_BYTES
-from tierd.tuner.throttle import FADE, TARGET
+from tierd.tuner.round import READY_BYTES
+from tierd.tuner.throttle import FADE, TARGET, ScheduledInput
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 RATE = 20_000_000
@@ -180,7 +180,7 @@ def test_what_runs_already_has_an_input_that_nobody_knows() -> None:
     assert set(known.values()) == {0}
     running = daemon.tick(outside, replace(running, tuning=Tuning()))
     assert all(told.value is not None for told in running.tuning.in_force.values())
-    for item in running.applied.plan.items if running.applied else ():
+    for item in running.applied.plan.migrations if running.applied else ():
         goal = f"{KDAMONDS}/{item.kdamond}/contexts/0/schemes/{item.scheme}/quotas/goals/0"
         value = made.kernel.read(f"{goal}/current_value")
         assert value == str(running.tuning.in_force[item.id].value)

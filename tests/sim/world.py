@@ -24,7 +24,7 @@ from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.ownership import ALTERED_HINT
 from tierd.loop.running import Running
 from tierd.loop.supervise import RETRY_S_MAX
-from tierd.plans.plan import Item
+from tierd.plans.plan import Migration
 from tierd.record.snapshot import EventStatus, Snapshot, State
 from tierd.serving.inbox import Event
 from tierd.sim import machine_model
@@ -288,12 +288,12 @@ class World:
             return
         for kdamond in running.applied.plan.watches if running.paused else ():
             self._require_rest(kdamond.index)
-        for item in running.applied.plan.items:
+        for item in running.applied.plan.migrations:
             quotas = self.kernel.effective_bytes(item.kdamond) if self._stands(item.kdamond) else ()
             if quotas and quotas[item.scheme] > self._quota_max(item, running):
                 raise Broken(f"{item.id} may move {quotas[item.scheme]} bytes a window")
 
-    def _quota_max(self, item: Item, running: Running) -> int:
+    def _quota_max(self, item: Migration, running: Running) -> int:
         """By the plan; after a commit a quota stays what it was until its next window begins."""
         held, until_s = self.quotas_max.get(item.id, (0, inf))
         if item.quota_bytes_max < held and until_s == inf:

@@ -6,19 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fixtures.readings import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, reading
+from tests.fixtures.readings import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, migration, reading
 from tierd import feedback
+from tierd.feedback import Tuning
 from tierd.plans.damon import Metric
-from tierd.plans.plan import Aim, Controller, Direction
+from tierd.plans.plan import Aim, Controller, Direction, Migration
 from tierd.sim import kernel_math
-from tierd.tuner.demand import READY_BYTES, ControllerState
-from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, Way, WayMeasurement
-from tierd.tuner.throttle import FADE, KEEP, TARGET
+from tierd.tuner.demand import ControllerState
+from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
+from tierd.tuner.round import READY_BYTES
+from tierd.tuner.throttle import FADE, KEEP, TARGET, Input, InputInForce, ScheduledInput
 
 
-def way(metric: Metric, target_bp: int) -> Way:
-    aim = Aim(metric, 0, target_bp)
-    return Way("promote-1-0", Direction.promote, 1, 0, 20e6, 2_000_000, aim)
+def promotion(metric: Metric, target_bp: int) -> Migration:
+    return migration(Direction.promote, 1, 0, Aim(metric, 0, target_bp), 2_000_000)
 
 
 @given(
@@ -33,10 +34,10 @@ def test_emulated_makes_the_kernels_own_step(
 ) -> None:
     free_pages = int(total_pages * free_share)
     node = NodeMeasurement(total_pages * 4096, free_pages * 4096, 0)
-    one = way(metric, target_bp)
-    seen = Measurement(1.0, {0: node, 1: node}, {one.id: WayMeasurement(0, 0, 1, 1.0)})
+    one = promotion(metric, target_bp)
+    seen = Measurement(1.0, {0: node, 1: node}, {one.id: SchemeMeasurement(0, 0, 1, 1.0)})
     limits = Limits(Controller.emulated, (one,), 50, charges_failures=True)
-    _, adjustment = feedback.step(ControllerState(), seen, limits)
+    _, adjustment = feedback.adjust(ControllerState(), seen, limits)
     given_ = adjustment.inputs[one.id]
     # As damos_get_node_mem_bp() in the series that have it.
     pages = free_pages if metric is Metric.node_mem_free_bp else total_pages - free_pages
@@ -46,64 +47,67 @@ def test_emulated_makes_the_kernels_own_step(
 
 
 def test_the_kernels_own_tuner_is_left_alone() -> None:
-    limits = Limits(Controller.kernel, LIMITS.ways, 50, charges_failures=False)
-    assert feedback.step(ControllerState(), reading(hot=1 << 30), limits)[1].inputs == {}
+    limits = Limits(Controller.kernel, LIMITS.migrations, 50, charges_failures=False)
+    assert feedback.adjust(ControllerState(), reading(hot=1 << 30), limits)[1].inputs == {}
     assert feedback.safe(limits) == {}
 
 
 def test_demand_gives_every_scheme_an_input_and_a_reason() -> None:
-    _, adjustment = feedback.step(ControllerState(), reading(hot=96 << 20), LIMITS)
+    _, adjustment = feedback.adjust(ControllerState(), reading(hot=96 << 20), LIMITS)
     assert set(adjustment.inputs) == set(adjustment.wants) == {UP.id, DOWN.id}
     assert adjustment.inputs[DOWN.id].value < TARGET
     assert adjustment.parked == set()
-    _, idle = feedback.step(ControllerState(), reading(), LIMITS)
+    _, idle = feedback.adjust(ControllerState(), reading(), LIMITS)
     assert idle.parked == {UP.id, DOWN.id}
     assert set(idle.inputs.values()) == {KEEP}
 
 
 def test_what_is_left_behind_does_not_grow() -> None:
     assert set(feedback.safe(LIMITS).values()) == {FADE}
-    emulated = Limits(Controller.emulated, (way(Metric.node_mem_used_bp, 9970),), 50, True)
+    emulated = Limits(Controller.emulated, (promotion(Metric.node_mem_used_bp, 9970),), 50, True)
     assert [one.value for one in feedback.safe(emulated).values()] == [9970]
 
 
 def test_what_is_found_running_is_made_ready() -> None:
     """Quotas that are found running change to the ready size, until the first reading."""
-    inputs = feedback.begin({UP.id: 5_000_000, DOWN.id: 1}, LIMITS)
+    inputs = feedback.ready_inputs({UP.id: 5_000_000, DOWN.id: 1}, LIMITS)
     assert inputs[UP.id].value > TARGET
     assert inputs[DOWN.id].value == 0
     assert {one.then for one in inputs.values()} == {FADE.value}
 
 
 def test_of_what_is_not_known_to_run_nothing_is_said() -> None:
-    assert set(feedback.begin({UP.id: 1}, LIMITS)) == {UP.id}
+    assert set(feedback.ready_inputs({UP.id: 1}, LIMITS)) == {UP.id}
 
 
 @pytest.mark.parametrize("loop", [Controller.kernel, Controller.emulated])
 def test_who_measures_for_the_kernels_law_begins_with_what_is_safe(loop: Controller) -> None:
     limits = replace(LIMITS, controller=loop)
-    assert feedback.begin({UP.id: 1, DOWN.id: 1}, limits) == feedback.safe(limits)
+    assert feedback.ready_inputs({UP.id: 1, DOWN.id: 1}, limits) == feedback.safe(limits)
 
 
 def test_emulated_says_what_it_measured() -> None:
-    ways = (way(Metric.node_mem_used_bp, 9970), replace(way(Metric.node_mem_free_bp, 50), id="d"))
-    limits = Limits(Controller.emulated, ways, 50, charges_failures=True)
+    both = (
+        promotion(Metric.node_mem_used_bp, 9970),
+        replace(promotion(Metric.node_mem_free_bp, 50), id="d"),
+    )
+    limits = Limits(Controller.emulated, both, 50, charges_failures=True)
     seen = Measurement(1.0, {0: NodeMeasurement(1000, 250, 0)}, {})
-    wants = feedback.step(ControllerState(), seen, limits)[1].wants
+    wants = feedback.adjust(ControllerState(), seen, limits)[1].wants
     assert wants["promote-1-0"].reason == "node 0 is 75% used, aims at 99.7%"
     assert wants["d"].reason == "node 0 is 25% free, aims at 0.5%"
 
 
 def waiting() -> ControllerState:
     """Return the state after a round in which the fast node was full."""
-    memory, told = feedback.step(ControllerState(), reading(hot=96 * MIB, free=MARK), LIMITS)
+    memory, told = feedback.adjust(ControllerState(), reading(hot=96 * MIB, free=MARK), LIMITS)
     assert told.wants[UP.id].quota_bytes == READY_BYTES
     return memory
 
 
 def test_a_glance_finds_room_for_what_waits() -> None:
     memory = waiting()
-    after, told = feedback.glance(memory, reading(hot=96 * MIB, free=2 * HEADROOM), LIMITS)
+    after, told = feedback.adjust_again(memory, reading(hot=96 * MIB, free=2 * HEADROOM), LIMITS)
     assert told.inputs[UP.id].value < TARGET
     assert told.wants[UP.id].quota_bytes > 2 * READY_BYTES
     assert after.habits[UP.id].quota_bytes == told.wants[UP.id].quota_bytes
@@ -113,14 +117,14 @@ def test_a_glance_finds_room_for_what_waits() -> None:
 def test_a_glance_ends_what_has_made_room_enough() -> None:
     memory = waiting()
     assert memory.habits[DOWN.id].quota_bytes > 0
-    _, told = feedback.glance(memory, reading(hot=96 * MIB, free=10 * HEADROOM), LIMITS)
+    _, told = feedback.adjust_again(memory, reading(hot=96 * MIB, free=10 * HEADROOM), LIMITS)
     assert told.wants[DOWN.id].bytes_per_s == 0
     assert DOWN.id in told.inputs
 
 
 def test_a_glance_at_much_the_same_changes_nothing() -> None:
     memory = waiting()
-    after, told = feedback.glance(memory, reading(hot=96 * MIB, free=MARK - 4096), LIMITS)
+    after, told = feedback.adjust_again(memory, reading(hot=96 * MIB, free=MARK - 4096), LIMITS)
     assert told.inputs == {}
     assert {name: one.quota_bytes for name, one in after.habits.items()} == {
         name: one.quota_bytes for name, one in memory.habits.items()
@@ -135,8 +139,8 @@ def lacking(mib: float) -> Measurement:
 @pytest.mark.parametrize(("mib", "told"), [(6, False), (3, False), (1.9, True), (9, True)])
 def test_a_glance_acts_on_a_doubling_and_keeps_what_else_was_told(mib: float, told: bool) -> None:
     """The state keeps what the kernel was told last, not what was decided and not written."""
-    memory, first = feedback.step(ControllerState(), lacking(4), LIMITS)
-    after, now = feedback.glance(memory, lacking(mib), LIMITS)
+    memory, first = feedback.adjust(ControllerState(), lacking(4), LIMITS)
+    after, now = feedback.adjust_again(memory, lacking(mib), LIMITS)
     assert set(now.inputs) == ({DOWN.id} if told else set())
     before, wanted = first.wants[DOWN.id].quota_bytes, now.wants[DOWN.id].quota_bytes
     assert before != wanted
@@ -144,10 +148,61 @@ def test_a_glance_acts_on_a_doubling_and_keeps_what_else_was_told(mib: float, to
 
 
 def test_at_rest_a_glance_has_nothing_to_say() -> None:
-    memory, _ = feedback.step(ControllerState(), reading(), LIMITS)
-    assert feedback.glance(memory, reading(), LIMITS)[1].inputs == {}
+    memory, _ = feedback.adjust(ControllerState(), reading(), LIMITS)
+    assert feedback.adjust_again(memory, reading(), LIMITS)[1].inputs == {}
 
 
 @pytest.mark.parametrize("metric", [Metric.node_mem_used_bp, Metric.node_mem_free_bp])
 def test_a_node_whose_memory_has_just_gone_is_measured_as_nothing(metric: Metric) -> None:
     assert Aim(metric, 0, 50).measured_bp(0, 0) == 0
+
+
+# The state: which input is in force, and which one follows.
+
+
+def test_a_new_kdamond_is_given_its_next_input_shortly_before_its_quota_is_ready() -> None:
+    begun = feedback.begin(LIMITS, 10.0)
+    ready = feedback.ready_inputs({UP.id: 1, DOWN.id: 1}, LIMITS)
+    assert {name: one.value for name, one in begun.in_force.items()} == {UP.id: 0, DOWN.id: 0}
+    for name, one in begun.scheduled.items():
+        assert one.value == ready[name].then == FADE.value
+        assert one.at_s == pytest.approx(10.0 + (ready[name].windows - 0.25) * 0.1)
+    assert begun.due_s == min(one.at_s for one in begun.scheduled.values())
+
+
+def test_without_new_kdamonds_nothing_is_in_force() -> None:
+    assert feedback.begin(LIMITS, None) == Tuning()
+    assert Tuning().due_s is None
+
+
+def test_what_is_due_is_written_and_nothing_else() -> None:
+    later = {UP.id: ScheduledInput(5.0, 7), DOWN.id: ScheduledInput(6.0, 8)}
+    tuning = Tuning(scheduled=later)
+    assert tuning.due(4.9) == {}
+    assert tuning.due(5.0) == {UP.id: Input(7, 7)}
+    assert set(tuning.due(6.0)) == {UP.id, DOWN.id}
+
+
+def test_an_input_that_was_written_is_in_force_and_the_next_one_is_scheduled() -> None:
+    known = Tuning(in_force={UP.id: InputInForce(0.0, 4096, 0)})
+    after = feedback.written(known, [(UP, Input(5000, FADE.value, 3))], 0.3)
+    # By then the quota had doubled three times.
+    assert after.in_force == {UP.id: InputInForce(0.3, 8 * 4096, 5000)}
+    assert after.scheduled == {UP.id: ScheduledInput(0.3 + 2.75 * 0.1, FADE.value)}
+
+
+def test_an_input_that_is_in_force_already_goes_on() -> None:
+    """It was not written again, so the quota is known from its first moment."""
+    known = Tuning(
+        in_force={UP.id: InputInForce(0.0, 4096, TARGET)},
+        scheduled={UP.id: ScheduledInput(9.0, 1)},
+    )
+    after = feedback.written(known, [(UP, KEEP)], 0.3)
+    assert after.in_force == known.in_force
+    assert after.scheduled == {}, "what was to follow is no longer wanted"
+
+
+def test_a_glance_without_a_measurement_says_nothing() -> None:
+    tuning, inputs = feedback.glance(Tuning(glances=True), LIMITS, {0: 1}, 1.0)
+    assert inputs == {}
+    assert not tuning.glances

@@ -54,7 +54,7 @@ def text_of(case: str) -> str:
 def render(plan: Plan) -> str:
     lines = [f"mode {plan.mode}, tuner {plan.tuner.loop}: {plan.tuner.reason}", ""]
     lines += [f"{watch.id}: {watch.reason}" for watch in plan.watches]
-    lines += [f"{item.id}: {item.reason}" for item in plan.items]
+    lines += [f"{item.id}: {item.reason}" for item in plan.migrations]
     lines += [f"{knob.id}: {knob.reason}" for knob in plan.knobs]
     lines += [f"degraded: {reason}" for reason in plan.degraded]
     lines += ["", *(f"/{knob.path} = {knob.value}" for knob in plan.knobs), f"below /{KDAMONDS}:"]

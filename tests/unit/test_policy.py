@@ -46,7 +46,7 @@ def schemes(plan: Plan) -> list[Scheme]:
 
 def test_two_tiers_get_one_scheme_each_way() -> None:
     plan = policy.plan(TWO, ALL, KERNEL)
-    assert [item.id for item in plan.items] == ["demote-0-1", "promote-1-0"]
+    assert [item.id for item in plan.migrations] == ["demote-0-1", "promote-1-0"]
     assert [scheme.target_nid for scheme in schemes(plan)] == [1, 0]
     assert plan.nodes == (0, 1)
 
@@ -55,7 +55,7 @@ def test_a_middle_node_promotes_first_in_one_context() -> None:
     plan = policy.plan(THREE, ALL, KERNEL)
     middle = plan.kdamonds[1].context.schemes
     assert [scheme.action for scheme in middle] == [Action.migrate_hot, Action.migrate_cold]
-    assert [item.id for item in plan.items if item.source_node == 1] == [
+    assert [item.id for item in plan.migrations if item.source_node == 1] == [
         "promote-1-0",
         "demote-1-2",
     ]
@@ -64,16 +64,18 @@ def test_a_middle_node_promotes_first_in_one_context() -> None:
 def test_sockets_pair_with_their_nearest() -> None:
     far = frozenset({(0, 3), (1, 2)})
     plan = policy.plan(machine((0, 1), (2, 3), far=far), ALL, Config())
-    ids = {item.id for item in plan.items}
+    ids = {item.id for item in plan.migrations}
     assert ids == {"demote-0-2", "demote-1-3", "promote-2-0", "promote-3-1"}
 
 
 def test_equally_near_targets_share_the_rate() -> None:
     asked = replace(KERNEL, rate_max_bytes_per_s=100_000_000)
     plan = policy.plan(machine((0,), (1, 2)), ALL, asked)
-    shares = [i.quota_bytes_max * 10**6 // i.window_us for i in plan.items if i.source_node == 0]
+    shares = [
+        i.quota_bytes_max * 10**6 // i.window_us for i in plan.migrations if i.source_node == 0
+    ]
     assert shares == [50_000_000, 50_000_000]
-    assert [i.rate_max_bytes_per_s for i in plan.items if i.source_node == 0] == [50e6, 50e6]
+    assert [i.rate_max_bytes_per_s for i in plan.migrations if i.source_node == 0] == [50e6, 50e6]
 
 
 def test_goals_are_on_the_fast_side() -> None:
@@ -180,7 +182,7 @@ def test_observe_counts_the_memory_that_manage_would_move() -> None:
 
 def test_memory_that_the_kernel_keeps_free_raises_both_targets() -> None:
     floors = {0: GIB // 20}  # 5 %
-    demote, promote = policy.plan(TWO, ALL, Config(), free_floors=floors).items
+    demote, promote = policy.plan(TWO, ALL, Config(), free_floors=floors).migrations
     assert demote.aim.target_bp == 500 + policy.FLOOR_MARGIN_BP
     assert promote.aim.target_bp == 9970 - (demote.aim.target_bp - 50)
     assert demote.aim.target_bp + promote.aim.target_bp > 10_000
@@ -190,7 +192,7 @@ def test_memory_that_the_kernel_keeps_free_raises_both_targets() -> None:
 def test_a_goal_lies_above_what_the_kernel_keeps_free(floor: int) -> None:
     """The kernel stops demotion at that floor, so a goal at or below it is never reached."""
     for config in (Config(), KERNEL):
-        demote, promote = policy.plan(TWO, ALL, config, free_floors={0: floor}).items
+        demote, promote = policy.plan(TWO, ALL, config, free_floors={0: floor}).migrations
         assert demote.aim.target_bp > demote.aim.measured_bp(GIB, floor) + 1
         # Promotion may fill the node to below that goal, except for the share of exchanges.
         overlap = demote.aim.target_bp + promote.aim.target_bp - 10_000
@@ -198,13 +200,13 @@ def test_a_goal_lies_above_what_the_kernel_keeps_free(floor: int) -> None:
 
 
 def test_without_known_floors_the_headroom_is_as_configured() -> None:
-    (demote, _) = policy.plan(TWO, ALL, Config(headroom_bp=1)).items
+    (demote, _) = policy.plan(TWO, ALL, Config(headroom_bp=1)).migrations
     assert demote.aim.target_bp == 1
 
 
 def test_goals_stay_within_bounds_if_the_kernel_keeps_a_whole_node_free() -> None:
     for floor in (GIB, 2 * GIB):
-        demote, promote = policy.plan(TWO, ALL, Config(), free_floors={0: floor}).items
+        demote, promote = policy.plan(TWO, ALL, Config(), free_floors={0: floor}).migrations
         assert (demote.aim.target_bp, promote.aim.target_bp) == (10_000, 20)
 
 
@@ -343,7 +345,7 @@ def test_every_plan_is_whole_and_within_bounds(
 ) -> None:
     floors = {node.id: floor for node in topology.nodes}
     plan = policy.plan(topology, can, config, free_floors=floors)
-    assert len({item.id for item in plan.items}) == len(plan.items)
+    assert len({item.id for item in plan.migrations}) == len(plan.migrations)
     for direction in Direction:
         targets = (
             topology.promotion_targets
@@ -351,18 +353,22 @@ def test_every_plan_is_whole_and_within_bounds(
             else topology.demotion_targets
         )
         ways = {(n.id, target) for n in topology.nodes for target in targets(n.id)}
-        found = {(i.source_node, i.target_node) for i in plan.items if i.direction is direction}
+        found = {
+            (i.source_node, i.target_node) for i in plan.migrations if i.direction is direction
+        }
         assert found == ways
     for node in topology.nodes:
         for direction in Direction:
-            mine = [i for i in plan.items if (i.source_node, i.direction) == (node.id, direction)]
+            mine = [
+                i for i in plan.migrations if (i.source_node, i.direction) == (node.id, direction)
+            ]
             most = config.rate_max_bytes_per_s * mine[0].window_us // 10**6 if mine else 0
             if plan.tuner.loop is Controller.demand:
                 charged = not can.has(Feature.fail_charge)
                 most *= policy.TRIED_PER_RATE_MAX if charged else policy.QUOTA_PER_RATE_MAX
             assert sum(item.quota_bytes_max for item in mine) <= max(most, len(mine))
     moving = [scheme for scheme in schemes(plan) if scheme.quota.goals]
-    assert len(moving) == len(plan.items)
+    assert len(moving) == len(plan.migrations)
     assert all(scheme.quota.bytes_max >= 1 for scheme in moving)
     assert all(scheme in moving or scheme.action is Action.stat for scheme in schemes(plan))
     assert [watch.node for watch in plan.watches] == sorted(watch.node for watch in plan.watches)

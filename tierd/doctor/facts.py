@@ -24,7 +24,8 @@ from tierd.machine.neighbours import (
     sysctl,
 )
 from tierd.machine.processes import Process
-from tierd.machine.sample import PRESSURE, Watermarks, watermarks
+from tierd.machine.sample import Watermarks
+from tierd.machine.sample_reader import PRESSURE, watermarks
 from tierd.machine.sysctls import Claim
 from tierd.planning import cgroup_tops
 from tierd.sysfs import Sysfs, optional

@@ -5,12 +5,12 @@ from functools import partial
 
 from tierd.configuration import configfile
 from tierd.errors import ExitCode, TierdError
+from tierd.feedback import Tuning
 from tierd.kdamonds import apply
-from tierd.loop import force, regard
+from tierd.loop import force, steering
 from tierd.loop.outside import Outside
 from tierd.loop.running import WHOLE, Running
 from tierd.loop.supervise import Retry
-from tierd.loop.tuning import Tuning
 from tierd.plans.scope import describe_match
 from tierd.serving.inbox import Answer, Event, Verb
 
@@ -51,7 +51,8 @@ def _seen(outside: Outside, running: Running, verb: Verb) -> Running:
     if running.applied is None or (running.sample is not None and verb is Verb.reload):
         return running
     try:
-        return regard.read(outside, running, running.applied)
+        # A rate needs two samples with a known time between them.
+        return replace(steering.read(outside, running, running.applied), before=None)
     except TierdError:
         # The next tick meets the same failure, and reports it.
         return running

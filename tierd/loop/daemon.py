@@ -13,14 +13,14 @@ from functools import partial
 
 from tierd.configuration.config import Config, OnConflict, OnStop
 from tierd.errors import Conflict, ExitCode, TierdError, Unsupported
+from tierd.feedback import Tuning
 from tierd.kdamonds import apply, inspection, ownership, restore
 from tierd.kdamonds.applied import Applied, CgroupsGone
 from tierd.kdamonds.inspection import Health
-from tierd.loop import asked, force, regard, supervise
+from tierd.loop import asked, force, steering, supervise
 from tierd.loop.outside import Outside
 from tierd.loop.running import WHOLE, Running, reason_of
 from tierd.loop.supervise import Debounce, Retry
-from tierd.loop.tuning import Tuning
 from tierd.machine import discovery, features, processes
 from tierd.machine import neighbours as others
 from tierd.plans.plan import Controller
@@ -139,9 +139,9 @@ def settle(outside: Outside, running: Running) -> Running:
 
     Another one may become due during a write. After a tick it would be ten windows too late.
     """
-    while running.applied is not None and running.tuning.is_due(outside.clock.monotonic()):
+    while running.applied is not None and running.tuning.due(outside.clock.monotonic()):
         try:
-            running = regard.settle(outside, running, running.applied)
+            running = steering.settle(outside, running, running.applied)
         except TierdError as error:
             return force.troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
     return running
@@ -153,7 +153,7 @@ def glance(outside: Outside, running: Running) -> Running:
     if running.applied is None or moment_s is None or outside.clock.monotonic() < moment_s:
         return running
     try:
-        return regard.glance(outside, running, running.applied)
+        return steering.glance(outside, running, running.applied)
     except TierdError as error:
         return force.troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
 
@@ -208,7 +208,7 @@ def _leave(outside: Outside, running: Running) -> None:
     if running.applied is None or running.paused:
         return
     try:
-        regard.leave(outside, running, running.applied)
+        steering.leave(outside, running, running.applied)
     except TierdError as error:
         force.say(outside, running, "degraded", f"{error}. {error.hint}")
 
@@ -225,7 +225,7 @@ def _start(outside: Outside, running: Running) -> Running:
     )
     applied = force.planned(outside, running, start)
     running = force.with_plan(replace(running, retries={}, trouble=""), applied)
-    return regard.begin(running, applied)
+    return steering.begin(running, applied)
 
 
 def _work(outside: Outside, running: Running, now_s: float) -> Running:
@@ -236,13 +236,19 @@ def _work(outside: Outside, running: Running, now_s: float) -> Running:
         return force.say(outside, running, "running", reason_of(running))
     if running.paused:
         return _held(outside, running, running.applied)
-    running = _revive(outside, running, now_s)
+    running, alive = _revive(outside, running, now_s)
     applied = running.applied
     if applied is None:
         return running
-    looked = regard.look(outside, running, applied)
-    fresh = looked.refresh is not running.refresh
-    return _tuned(outside, looked, applied) if fresh else looked
+    refreshed = steering.refresh(outside, running, applied, alive)
+    looked = steering.read(outside, refreshed, applied)
+    if refreshed.refresh is running.refresh:
+        return looked
+    try:
+        return steering.step(outside, looked, applied)
+    except TierdError as error:
+        running = force.after_failure(outside, replace(looked, tuning=Tuning()), error)
+        return force.troubled(outside, running, error, WHOLE)
 
 
 def _held(outside: Outside, running: Running, applied: Applied) -> Running:
@@ -250,7 +256,7 @@ def _held(outside: Outside, running: Running, applied: Applied) -> Running:
     try:
         inspection.require_paused(outside.kernel, applied)
         try:
-            return regard.look(outside, running, applied)
+            return steering.read(outside, running, applied)
         except TierdError:
             # The tree may belong to somebody else, and lack our files.
             ownership.require_ours(outside.kernel, applied.saved)
@@ -260,25 +266,18 @@ def _held(outside: Outside, running: Running, applied: Applied) -> Running:
         return force.say(outside, running, "degraded", f"{error}. {error.hint}")
 
 
-def _tuned(outside: Outside, running: Running, applied: Applied) -> Running:
-    """Let the tuner decide by a new sample, and handle a failure of its writes."""
-    try:
-        return regard.tune(outside, running, applied)
-    except TierdError as error:
-        running = force.after_failure(outside, replace(running, tuning=Tuning()), error)
-        return force.troubled(outside, running, error, WHOLE)
-
-
-def _revive(outside: Outside, running: Running, now_s: float) -> Running:
-    """Restart kdamonds that have died. Each has its own back-off."""
-    if running.applied is None:
-        return running
-    for health in inspection.health(outside.kernel, running.applied):
+def _revive(outside: Outside, running: Running, now_s: float) -> tuple[Running, frozenset[int]]:
+    """Restart kdamonds that have died, each with its own back-off. Return those that are alive."""
+    alive: set[int] = set()
+    for health in inspection.health(outside.kernel, running.applied) if running.applied else ():
+        restarts = running.restarts
         if not health.alive and running.retries.get(health.index, Retry()).due(now_s):
-            running = _revive_one(outside, running, running.applied, health)
             if running.applied is None:
-                return running
-    return running
+                break
+            running = _revive_one(outside, running, running.applied, health)
+        if health.alive or running.restarts is not restarts:
+            alive.add(health.index)
+    return running, frozenset(alive)
 
 
 def _revive_one(outside: Outside, running: Running, applied: Applied, health: Health) -> Running:

@@ -9,15 +9,15 @@ from functools import partial
 from typing import TypeVar
 
 from tierd.errors import Conflict, TierdError
+from tierd.feedback import Tuning
 from tierd.kdamonds import apply
 from tierd.kdamonds.applied import Applied, CgroupsGone, RolledBack, UndoFailed
 from tierd.loop import supervise
 from tierd.loop.outside import Outside
 from tierd.loop.running import WHOLE, Running, picture
 from tierd.loop.supervise import Refresh, Retry
-from tierd.loop.tuning import Tuning
 from tierd.machine import discovery
-from tierd.machine.sample import watermarks
+from tierd.machine.sample_reader import watermarks
 from tierd.planning import plan_for
 from tierd.plans.plan import Plan
 from tierd.record.snapshot import EventStatus, remember
@@ -51,7 +51,7 @@ def _places(applied: Applied | None) -> tuple[object, ...]:
     """Return what a sample depends on: pids, and the places of schemes and sensors."""
     if applied is None:
         return ()
-    schemes = tuple((item.id, item.kdamond, item.scheme) for item in applied.plan.items)
+    schemes = tuple((one.id, one.kdamond, one.scheme) for one in applied.plan.migrations)
     return (*applied.pids, *schemes, *applied.plan.sensors)
 
 

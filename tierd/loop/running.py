@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 from tierd import __version__
 from tierd.configuration.config import Config, Mode
+from tierd.feedback import Tuning
 from tierd.kdamonds.applied import Applied
 from tierd.loop.supervise import Debounce, Refresh, Retry
-from tierd.loop.tuning import Tuning
 from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import Rival
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
 from tierd.plans.damon import Metric
-from tierd.plans.plan import Aim, Direction, Item
+from tierd.plans.plan import Aim, Direction, Migration
 from tierd.record.scheme_totals import Series, Totals
 from tierd.record.snapshot import (
     EventStatus,
@@ -102,7 +102,7 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
         tuner_reason=tuner.reason if tuner else "",
         machine=who.machine,
         nodes=tuple(_node(running, node) for node in sample.nodes) if sample else (),
-        schemes=tuple(_scheme(running, item) for item in applied.plan.items) if applied else (),
+        schemes=tuple(_scheme(running, one) for one in applied.plan.migrations) if applied else (),
         goals=_goals(running, sample) if sample else (),
         kdamonds=_kdamonds(running),
         degraded=applied.plan.degraded if applied else (),
@@ -120,7 +120,7 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
 
 def _node(running: Running, node: NodeSample) -> NodeStatus:
     tier = running.topology.tier_of(node.node)
-    seen = running.tuning.reading
+    seen = running.tuning.measurement
     sensed = seen.nodes.get(node.node) if seen else None
     return NodeStatus(
         numa_node=node.node,
@@ -137,37 +137,37 @@ def _node(running: Running, node: NodeSample) -> NodeStatus:
 def _headroom_bytes(running: Running, node: NodeSample) -> int | None:
     if node.node in running.tuning.headroom_bytes:
         return running.tuning.headroom_bytes[node.node]
-    for item in running.applied.plan.items if running.applied else ():
-        if item.aim.metric is Metric.node_mem_free_bp and item.aim.node == node.node:
-            return node.total_bytes * item.aim.target_bp // 10_000
+    for one in running.applied.plan.migrations if running.applied else ():
+        if one.aim.metric is Metric.node_mem_free_bp and one.aim.node == node.node:
+            return node.total_bytes * one.aim.target_bp // 10_000
     return None
 
 
-def _scheme(running: Running, item: Item) -> SchemeStatus:
-    name = running.applied.plan.series(item) if running.applied else item.id
+def _scheme(running: Running, one: Migration) -> SchemeStatus:
+    name = running.applied.plan.series(one) if running.applied else one.id
     series = running.counters.series.get(name, Series())
-    now = _scheme_sample(running.sample, item)
+    now, want = _scheme_sample(running.sample, one), running.tuning.wants.get(one.id)
     return SchemeStatus(
-        scheme=item.id,
-        action=item.direction,
-        source_node=item.source_node,
-        target_node=item.target_node,
+        scheme=one.id,
+        action=one.direction,
+        source_node=one.source_node,
+        target_node=one.target_node,
         tried_bytes_total=series.total.sz_tried,
         applied_bytes_total=series.total.sz_applied,
         quota_exceeded_total=series.total.qt_exceeds,
         quota_effective_bytes=now.effective_bytes if now else None,
-        quota_bytes_max=item.quota_bytes_max,
-        applied_bytes_per_s=_rate(running, item),
-        wanted_bytes_per_s=running.tuning.wanted_bytes_per_s.get(item.id),
-        reason=running.tuning.reasons.get(item.id, item.reason),
+        quota_bytes_max=one.quota_bytes_max,
+        applied_bytes_per_s=_rate(running, one),
+        wanted_bytes_per_s=want.bytes_per_s if want else None,
+        reason=want.reason if want else one.reason,
     )
 
 
-def _scheme_sample(sample: Sample | None, item: Item) -> SchemeSample | None:
-    kdamond = _kdamond_sample(sample, item.kdamond)
+def _scheme_sample(sample: Sample | None, one: Migration) -> SchemeSample | None:
+    kdamond = _kdamond_sample(sample, one.kdamond)
     if kdamond is None:
         return None
-    return next((scheme for scheme in kdamond.schemes if scheme.index == item.scheme), None)
+    return next((scheme for scheme in kdamond.schemes if scheme.index == one.scheme), None)
 
 
 def _kdamond_sample(sample: Sample | None, index: int) -> KdamondSample | None:
@@ -175,10 +175,10 @@ def _kdamond_sample(sample: Sample | None, index: int) -> KdamondSample | None:
     return next((kdamond for kdamond in listed if kdamond.index == index), None)
 
 
-def _rate(running: Running, item: Item) -> float:
+def _rate(running: Running, one: Migration) -> float:
     """Return the bytes per second between the last two samples; 0 if a kdamond started between."""
-    now = _scheme_sample(running.sample, item)
-    before = _scheme_sample(running.before, item)
+    now = _scheme_sample(running.sample, one)
+    before = _scheme_sample(running.before, one)
     if now is None or before is None or running.sample is None or running.before is None:
         return 0.0
     seconds = running.sample.monotonic_s - running.before.monotonic_s
@@ -187,7 +187,7 @@ def _rate(running: Running, item: Item) -> float:
 
 def _goals(running: Running, sample: Sample) -> tuple[GoalStatus, ...]:
     """Return every aim once, with the share that its node has now."""
-    aims = {item.aim: item for item in running.applied.plan.items} if running.applied else {}
+    aims = {one.aim: one for one in running.applied.plan.migrations} if running.applied else {}
     return tuple(_goal(aim, sample.node(aim.node)) for aim in aims)
 
 
@@ -224,7 +224,7 @@ def moved_bytes(running: Running, direction: Direction) -> int:
     if running.applied is None:
         return 0
     return sum(
-        running.counters.total(running.applied.plan.series(item)).sz_applied
-        for item in running.applied.plan.items
-        if item.direction is direction
+        running.counters.total(running.applied.plan.series(one)).sz_applied
+        for one in running.applied.plan.migrations
+        if one.direction is direction
     )

@@ -203,6 +203,11 @@ class Context:
     ranges: Ranges
     schemes: tuple[Scheme, ...]
 
+    @property
+    def bytes(self) -> int:
+        """The size of the memory that is watched."""
+        return sum(part.end - part.start for part in self.ranges)
+
 
 @dataclass(frozen=True, slots=True)
 class Kdamond:

@@ -55,8 +55,8 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One scheme of the plan. `id` is stable: `promote-1-0` moves from node 1 to node 0."""
+class Migration:
+    """One scheme that moves pages. `id` is stable: `promote-1-0` moves from node 1 to node 0."""
 
     id: str
     direction: Direction
@@ -99,7 +99,7 @@ class Sensor:
 
 
 @dataclass(frozen=True, slots=True)
-class KdamondItem:
+class Watch:
     """One kdamond of the plan and the node that it watches. The `id` is, for example, `watch-1`."""
 
     id: str
@@ -128,8 +128,8 @@ class Plan:
     mode: Mode
     tuner: TunerChoice
     kdamonds: tuple[Kdamond, ...]
-    watches: tuple[KdamondItem, ...]
-    items: tuple[Item, ...]
+    watches: tuple[Watch, ...]
+    migrations: tuple[Migration, ...]
     sensors: tuple[Sensor, ...]
     knobs: tuple[Knob, ...]
     writes: Writes
@@ -158,17 +158,17 @@ class Plan:
         """The writes that build new kdamonds. If `grows_at_start`, the inputs make quotas grow."""
         if not self.grows_at_start:
             return self.writes
-        inputs = {input_path(item.kdamond, item.scheme) for item in self.items}
+        inputs = {input_path(one.kdamond, one.scheme) for one in self.migrations}
         return tuple(
             Write(one.path, str(GROWING_INPUT)) if one.path in inputs else one
             for one in self.writes
         )
 
-    def series(self, item: Item) -> str:
+    def series(self, migration: Migration) -> str:
         """Return the name for the totals of a scheme. `observe` has totals of its own."""
-        return item.id if self.mode is Mode.manage else f"{item.id}:{self.mode}"
+        return migration.id if self.mode is Mode.manage else f"{migration.id}:{self.mode}"
 
-    def item(self, kdamond: int, scheme: int) -> Item | None:
-        """Return the item of a scheme in the kernel; None if the scheme is a sensor."""
+    def migration(self, kdamond: int, scheme: int) -> Migration | None:
+        """Return the migration of a scheme in the kernel; None if the scheme is a sensor."""
         wanted = (kdamond, scheme)
-        return next((item for item in self.items if (item.kdamond, item.scheme) == wanted), None)
+        return next((one for one in self.migrations if (one.kdamond, one.scheme) == wanted), None)

@@ -7,6 +7,7 @@ values until the next update. So a value that fell, or another pid, begins a new
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 
 from tierd.machine.cputime import CpuTotal
 from tierd.record import fields
@@ -16,19 +17,15 @@ FORMAT = "tierd.counters/1"
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The files of the `stats` directory of a scheme, or a sum of such."""
+    """Files of the `stats` directory of a scheme, or a sum of such."""
 
-    nr_tried: int = 0
     sz_tried: int = 0
-    nr_applied: int = 0
     sz_applied: int = 0
     qt_exceeds: int = 0
 
     def plus(self, other: "Statistics") -> "Statistics":
         return Statistics(
-            self.nr_tried + other.nr_tried,
             self.sz_tried + other.sz_tried,
-            self.nr_applied + other.nr_applied,
             self.sz_applied + other.sz_applied,
             self.qt_exceeds + other.qt_exceeds,
         )
@@ -36,13 +33,14 @@ class Statistics:
     def since(self, before: "Statistics") -> "Statistics | None":
         """Return the growth since `before`, or None if a value fell."""
         growth = Statistics(
-            self.nr_tried - before.nr_tried,
             self.sz_tried - before.sz_tried,
-            self.nr_applied - before.nr_applied,
             self.sz_applied - before.sz_applied,
             self.qt_exceeds - before.qt_exceeds,
         )
         return None if min(asdict(growth).values()) < 0 else growth
+
+
+_STATISTICS = dataclass_fields(Statistics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,9 @@ def _series(raw: object, *, same_boot: bool) -> Series:
 
 
 def _statistics(raw: object) -> Statistics:
-    return Statistics(**{key: fields.whole(value) for key, value in fields.table(raw).items()})
+    # Files of earlier versions have more counts.
+    table = fields.table(raw)
+    return Statistics(**{one.name: fields.whole(table[one.name]) for one in _STATISTICS})
 
 
 def _cpu(raw: object, *, same_boot: bool) -> CpuTotal:

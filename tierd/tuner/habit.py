@@ -6,9 +6,9 @@ time: the share that moves, the share that is used, and how long a window is.
 
 from dataclasses import dataclass
 
-from tierd.plans.plan import Direction
+from tierd.plans.plan import Direction, Migration
 from tierd.tuner.average import moving
-from tierd.tuner.measurement import Way, WayMeasurement
+from tierd.tuner.measurement import SchemeMeasurement
 
 # Weight of one round in the share of tried bytes that moved. One window may have only free memory,
 # so this is a moving average, and each direction has a lower bound.
@@ -46,11 +46,13 @@ class Habit:
     quota_bytes: int = 0
     """The quota that it was last told, for one window."""
 
-    def least_moved(self, way: Way) -> float:
-        return max(YIELD_MIN[way.direction], self.share_moved)
+    def least_moved(self, migration: Migration) -> float:
+        return max(YIELD_MIN[migration.direction], self.share_moved)
 
 
-def learn(before: Habit | None, way: Way, seen: WayMeasurement, seconds: float) -> Habit:
+def learn(
+    before: Habit | None, migration: Migration, seen: SchemeMeasurement, seconds: float
+) -> Habit:
     """Return what is known after this round. The caller adds the new quota."""
     if before is None:
         before = Habit(window_s=seen.window_s)
@@ -58,23 +60,23 @@ def learn(before: Habit | None, way: Way, seen: WayMeasurement, seconds: float) 
         window_s=_window_s(before, seen, seconds),
         share_moved=_share_moved(before, seen),
         share_used=_share_used(before, seen, seconds),
-        debt_bytes=_debt_bytes(before, way, seen, seconds),
+        debt_bytes=_debt_bytes(before, migration, seen, seconds),
     )
 
 
-def _window_s(before: Habit, seen: WayMeasurement, seconds: float) -> float:
+def _window_s(before: Habit, seen: SchemeMeasurement, seconds: float) -> float:
     """Average the windows per second. The mean of their lengths would be too long."""
     return 1 / moving(1 / before.window_s, 1 / seen.window_s, seconds, WINDOWS_S)
 
 
-def _share_moved(before: Habit, seen: WayMeasurement) -> float:
+def _share_moved(before: Habit, seen: SchemeMeasurement) -> float:
     if not seen.tried_bytes:
         return before.share_moved
     share = min(1.0, seen.applied_bytes / seen.tried_bytes)
     return before.share_moved + YIELD_WEIGHT * (share - before.share_moved)
 
 
-def _share_used(before: Habit, seen: WayMeasurement, seconds: float) -> float:
+def _share_used(before: Habit, seen: SchemeMeasurement, seconds: float) -> float:
     """Update the share used, if the quota had grown and the scheme was to use all of it."""
     grown = 0 < before.quota_bytes / 2 <= seen.quota_bytes
     if not before.limited or not grown:
@@ -84,8 +86,10 @@ def _share_used(before: Habit, seen: WayMeasurement, seconds: float) -> float:
     return min(1.0, max(USE_MIN, used))
 
 
-def _debt_bytes(before: Habit, way: Way, seen: WayMeasurement, seconds: float) -> float:
+def _debt_bytes(
+    before: Habit, migration: Migration, seen: SchemeMeasurement, seconds: float
+) -> float:
     """Add what moved beyond the rate. That happens if more of the tried bytes move than lately."""
-    rate = way.rate_max_bytes_per_s
+    rate = migration.rate_max_bytes_per_s
     least = -rate * CREDIT_S if before.limited else 0.0
     return max(least, before.debt_bytes + seen.applied_bytes - rate * seconds)

@@ -1,26 +1,15 @@
-"""The input of a tuner: the schemes that it steers, and what changed since the last round.
+"""What a tuner sees in a tick: the nodes now, and what each scheme did since the last tick.
 
-Values only. `readout` makes them from samples. `demand` and `feedback` decide by them.
+Pure. `measure` makes a Measurement from two samples and the plan. `demand` and `feedback` decide by
+it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from tierd.plans.plan import Aim, Controller, Direction
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One scheme: its source, its target, and its limits."""
-
-    id: str
-    direction: Direction
-    source: int
-    target: int
-    rate_max_bytes_per_s: float
-    quota_bytes_max: int
-    aim: Aim
+from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample
+from tierd.plans.plan import Controller, Direction, Migration, Plan, Sense, Sensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +17,7 @@ class Limits:
     """What stays the same from round to round."""
 
     controller: Controller
-    ways: tuple[Way, ...]
+    migrations: tuple[Migration, ...]
     headroom_bp: int
     charges_failures: bool
     """True if a byte that was tried and not moved uses up quota (before fail_charge, 7.2)."""
@@ -62,7 +51,7 @@ class NodeMeasurement:
 
 
 @dataclass(frozen=True, slots=True)
-class WayMeasurement:
+class SchemeMeasurement:
     """A scheme since the last round; `quota_bytes` is its quota in force."""
 
     tried_bytes: int
@@ -78,7 +67,8 @@ class Measurement:
 
     seconds: float
     nodes: Mapping[int, NodeMeasurement]
-    ways: Mapping[str, WayMeasurement]
+    schemes: Mapping[str, SchemeMeasurement]
+    """The scheme of each migration, by the id of the migration."""
     pressure: float = 0.0
     """Share of the time that some task waited for memory."""
     stalls: int = 0
@@ -90,3 +80,119 @@ class Measurement:
     def blind_s(self) -> float:
         """How long a decision holds before its effect is seen."""
         return min(self.seconds, self.again_s)
+
+
+def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | None:
+    """Return what changed between two samples, or None if a kdamond has started between them."""
+    if before is None or now.monotonic_s <= before.monotonic_s or not _same(before, now):
+        return None
+    seconds = now.monotonic_s - before.monotonic_s
+    pairs = {new.index: (old, new) for old, new in zip(before.kdamonds, now.kdamonds, strict=True)}
+    windows = {
+        sensor.kdamond: _tried(pairs, sensor) / plan.kdamonds[sensor.kdamond].context.bytes
+        for sensor in plan.sensors
+        if sensor.sense is Sense.all
+    }
+    # The mean of the windows since the last sample.
+    counts = {
+        sensor: _tried(pairs, sensor) / windows[sensor.kdamond]
+        for sensor in plan.sensors
+        if windows.get(sensor.kdamond)
+    }
+    marks = {one.node: one.floor_bytes for one in now.watermarks}
+    goes_up = {one.source_node for one in plan.migrations if one.direction is Direction.promote}
+    return Measurement(
+        seconds=seconds,
+        nodes={
+            one.node: _node(
+                one,
+                marks.get(one.node, 0),
+                {sensor: count for sensor, count in counts.items() if sensor.node == one.node},
+                goes_up=one.node in goes_up,
+            )
+            for one in now.nodes
+        },
+        schemes={
+            one.id: _scheme(pairs[one.kdamond], one, seconds, windows.get(one.kdamond, 0.0))
+            for one in plan.migrations
+        },
+        pressure=_some_us(before, now) / (seconds * 1e6),
+        stalls=_stalls(now) - _stalls(before),
+    )
+
+
+def quotas(plan: Plan, now: Sample) -> dict[str, int]:
+    """Return the quota in force of each scheme whose kdamond runs, by the id of its migration."""
+    running = {one.index: one for one in now.kdamonds if one.state == "on"}
+    return {
+        one.id: _scheme_sample(running[one.kdamond], one.scheme).effective_bytes
+        for one in plan.migrations
+        if one.kdamond in running
+    }
+
+
+def _same(before: Sample, now: Sample) -> bool:
+    """Return whether the same kdamonds run in both. If not, counters have started again."""
+    who = [
+        [(one.index, one.pid, len(one.schemes), len(one.sensed)) for one in sample.kdamonds]
+        for sample in (before, now)
+    ]
+    return who[0] == who[1] and all(one.state == "on" for one in now.kdamonds)
+
+
+def _tried(pairs: Mapping[int, tuple[KdamondSample, KdamondSample]], sensor: Sensor) -> int:
+    before, now = pairs[sensor.kdamond]
+    return now.sensed[sensor.scheme] - before.sensed[sensor.scheme]
+
+
+def _node(
+    now: NodeSample, mark_bytes: int, counts: Mapping[Sensor, float], *, goes_up: bool
+) -> NodeMeasurement:
+    """Return what the sensors of a node counted, and its memory. A missing count is None."""
+    sensed = {sensor.sense: round(count) for sensor, count in counts.items()}
+    # Sensors with a weight come in the order of their bounds. The first one counts all heat. What
+    # the second does not count is in regions in which only one or two samples hit.
+    levels = [(sensor.weight, count) for sensor, count in counts.items() if sensor.weight]
+    faint = levels[0][0] * (levels[0][1] - levels[1][1]) if len(levels) > 1 else 0
+    return NodeMeasurement(
+        total_bytes=now.total_bytes,
+        free_bytes=now.free_bytes,
+        mark_bytes=mark_bytes,
+        hot_bytes=sensed.get(Sense.hot) if goes_up else None,
+        cold_bytes=sensed.get(Sense.cold),
+        heat_bytes=round(sum(weight * count for weight, count in levels)),
+        faint_bytes=round(faint),
+        huge_bytes=now.huge_bytes,
+    )
+
+
+def _scheme(
+    pair: tuple[KdamondSample, KdamondSample], migration: Migration, seconds: float, windows: float
+) -> SchemeMeasurement:
+    before, now = (_scheme_sample(one, migration.scheme) for one in pair)
+    window_s = migration.window_us / 1e6
+    return SchemeMeasurement(
+        tried_bytes=now.sz_tried - before.sz_tried,
+        applied_bytes=now.sz_applied - before.sz_applied,
+        quota_bytes=now.effective_bytes,
+        # A kdamond's work makes a window longer, and a sample may make it a little shorter. The
+        # first window after a start or a change of intervals is not reliable.
+        window_s=max(window_s / 2, seconds / windows) if windows >= 1 else window_s,
+    )
+
+
+def _scheme_sample(kdamond: KdamondSample, scheme: int) -> SchemeSample:
+    return next(one for one in kdamond.schemes if one.index == scheme)
+
+
+def _some_us(before: Sample, now: Sample) -> int:
+    if before.pressure is None or now.pressure is None:
+        return 0
+    return now.pressure.some_us - before.pressure.some_us
+
+
+def _stalls(sample: Sample) -> int:
+    direct = sum(
+        count for node in sample.nodes for name, count in node.counters if name == "pgdemote_direct"
+    )
+    return sample.allocstall + direct

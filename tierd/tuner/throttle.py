@@ -34,6 +34,11 @@ DECAY = 100
 TOLERANCE = 0.1
 
 
+# An input is written a little late, because the loop does other things too: on average by this
+# share of a window.
+LATE_WINDOWS = 0.25
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """Write `value`, and after `windows` windows write `then`. With 0 windows `value` stays."""
@@ -41,6 +46,47 @@ class Input:
     value: int
     then: int
     windows: int = 0
+
+    def scheduled(self, since_s: float, window_s: float) -> "ScheduledInput":
+        """Return what to write next, if this input was written at `since_s`."""
+        return ScheduledInput(since_s + (self.windows - LATE_WINDOWS) * window_s, self.then)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledInput:
+    """An input, and when to write it."""
+
+    at_s: float
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputInForce:
+    """The input in the kernel (None if not known), and the quota at a moment.
+
+    A quota at its limit goes on growing unseen, so this quota may be larger than the limit.
+    """
+
+    at_s: float
+    quota_bytes: int
+    value: int | None
+
+    def quota_by(self, moment_s: float, window_s: float) -> int:
+        """Return the quota at a later moment, if no other input is written."""
+        windows = max(0.0, moment_s - self.at_s) / window_s
+        return grown(self.quota_bytes, TARGET if self.value is None else self.value, windows)
+
+    def read_as(self, quota_bytes: int, limit_bytes: int, at_s: float, window_s: float) -> int:
+        """Return the quota that a reading stands for.
+
+        A quota beyond its limit is read as the limit. It is then known by its input, if there is
+        one.
+        """
+        if quota_bytes < limit_bytes:
+            return quota_bytes
+        if self.value is None:
+            return BELIEVED_MAX_BYTES
+        return max(quota_bytes, self.quota_by(at_s, window_s))
 
 
 # A quota shrinks by at most this factor per window. If a stronger input stayed for a window too

@@ -7,7 +7,7 @@ from typing import Any
 
 from tierd.configuration.config import CgroupMode, Mode
 from tierd.plans.damon import Writes
-from tierd.plans.plan import Item, KdamondItem, Knob, Plan, TunerChoice
+from tierd.plans.plan import Knob, Migration, Plan, TunerChoice, Watch
 from tierd.plans.scope import describe_match
 from tierd.units import format_rate
 
@@ -24,7 +24,7 @@ def as_text(plan: Plan, columns: int, hinted: Callable[[str], str] = str) -> str
     lines = ["tierd would watch"]
     lines += _listed([(watch.id, watch.reason) for watch in plan.watches], columns)
     lines += ["", "and count, without moving anything" if observes else "and move"]
-    lines += _listed([(item.id, item.reason) for item in plan.items], columns)
+    lines += _listed([(item.id, item.reason) for item in plan.migrations], columns)
     lines += ["", *_wrapped(f"tuner: {plan.tuner.loop}: {plan.tuner.reason}", columns)]
     lines += _wrapped(f"cost: {_cost(plan)}", columns)
     if plan.cgroups:
@@ -56,7 +56,7 @@ def _cost(plan: Plan) -> str:
     threads = f"{len(plan.kdamonds)} kernel threads watch memory"
     if plan.mode is Mode.observe:
         return f"{threads}; nothing moves"
-    total = sum(item.rate_max_bytes_per_s for item in plan.items)
+    total = sum(item.rate_max_bytes_per_s for item in plan.migrations)
     return (
         f"at most {format_rate(total)} in all directions together, each byte read once and written "
         f"once; {threads} and move pages"
@@ -117,8 +117,8 @@ class Document:
     schema: str
     mode: Mode
     tuner: TunerChoice
-    watches: tuple[KdamondItem, ...]
-    items: tuple[Item, ...]
+    watches: tuple[Watch, ...]
+    items: tuple[Migration, ...]
     knobs: tuple[Knob, ...]
     degraded: tuple[str, ...]
     """What this kernel cannot do, each with the reason."""
@@ -138,7 +138,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
             plan.mode,
             plan.tuner,
             plan.watches,
-            plan.items,
+            plan.migrations,
             plan.knobs,
             plan.degraded,
             tuple(

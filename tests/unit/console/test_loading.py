@@ -80,7 +80,7 @@ DAEMONS = {
     "prometheus_client",
     "tierd.kdamonds.apply",
     "tierd.loop.daemon",
-    "tierd.loop.regard",
+    "tierd.loop.steering",
     "tierd.loop.service",
     "tierd.serving.api",
     "tierd.serving.metrics",

@@ -26,7 +26,7 @@ from tierd.machine import (
     features,
     neighbours,
     processes,
-    sample,
+    sample_reader,
     sysctls,
 )
 from tierd.planning import plan_here
@@ -45,7 +45,7 @@ PID = 4242
 def sampled(sysfs: Sysfs) -> None:
     topology = discovery.survey(sysfs, None)
     there = dict.fromkeys(range(neighbours.kdamonds(sysfs)[-1].index + 1), (0,))
-    sample.sample(sysfs, topology, there, 0.0)
+    sample_reader.read_sample(sysfs, topology, there, 0.0)
 
 
 def examined(sysfs: Sysfs) -> None:

@@ -28,7 +28,7 @@ def test_writes_at_start_differ_only_in_the_inputs(series: str) -> None:
     other = {path: value for path, value in told.items() if value != planned[path]}
     assert other == {
         f"{scheme_dir(item.kdamond, item.scheme)}/quotas/goals/0/current_value": "0"
-        for item in plan.items
+        for item in plan.migrations
     }
 
 

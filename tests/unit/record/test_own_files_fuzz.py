@@ -45,7 +45,7 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 CPU = CpuTotal(3.5, 12, 1.5)
-SOME = Statistics(1, 2, 3, 4, 5)
+SOME = Statistics(1, 2, 3)
 TOTALS = Totals({"promote-1-0": Series(SOME, SOME, 12), "demote-0-1": Series()}, {0: CPU})
 COUNTED = daemon_counts.refused(daemon_counts.happened(DaemonCounts(), "reload", 3.5), "EIO")
 COUNTED_METRICS = [one for one in METRICS if one.name.endswith(("errors_total", "events_total"))]

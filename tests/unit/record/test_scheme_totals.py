@@ -1,5 +1,6 @@
 """Totals only grow, whatever the kernel's own counters do."""
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -20,7 +21,7 @@ from tierd.record.scheme_totals import (
 
 BOOT = "b00t"
 sizes = st.integers(0, 2**63)
-statistics = st.builds(Statistics, sizes, sizes, sizes, sizes, sizes)
+statistics = st.builds(Statistics, sizes, sizes, sizes)
 
 
 def applied(size: int) -> Statistics:
@@ -85,3 +86,11 @@ def test_processor_time_goes_on_after_a_restart_and_after_a_reboot() -> None:
 )
 def test_what_is_not_a_counters_file_is_none(text: str) -> None:
     assert from_text(text, BOOT) is None
+
+
+def test_totals_of_an_earlier_version_have_more_counts() -> None:
+    series = {"promote-1-0": Series(Statistics(3, 2, 1), Statistics(3, 2, 1), 7)}
+    raw = json.loads(to_text(Totals(series), BOOT))
+    for part in ("total", "seen"):
+        raw["series"]["promote-1-0"][part] |= {"nr_tried": 9, "nr_applied": 8}
+    assert from_text(json.dumps(raw), BOOT) == Totals(series)

@@ -20,20 +20,21 @@ from tests.fixtures.readings import (
     reading,
 )
 from tierd.plans.damon import PAGE_BYTES
+from tierd.plans.plan import Migration
 from tierd.tuner import demand
 from tierd.tuner.benefit import HOLD_OFF_S_MAX
-from tierd.tuner.demand import (
-    FAINT_CLEAR_S,
-    HEAT_CLEAR_S,
+from tierd.tuner.demand import ControllerState
+from tierd.tuner.demotion import AHEAD_SHARE_MAX, PAYING_SHARE
+from tierd.tuner.habit import CREDIT_S, USE_FIRST, USE_MIN, Habit
+from tierd.tuner.measurement import Measurement
+from tierd.tuner.node_state import (
+    ALLOCATION_SHARE_MAX,
     IDLE_HEAT_MIN,
     IDLE_HEAT_MIN_BYTES,
     IDLE_HEAT_SHARE,
-    NEW_CLEAR_S,
-    ControllerState,
-    Want,
 )
-from tierd.tuner.habit import CREDIT_S, USE_FIRST, USE_MIN, Habit
-from tierd.tuner.measurement import Measurement, Way
+from tierd.tuner.promotion import ROOM_S
+from tierd.tuner.round import FAINT_CLEAR_S, HEAT_CLEAR_S, NEW_CLEAR_S, READY_BYTES, Want
 from tierd.units import format_size
 
 
@@ -126,18 +127,17 @@ def test_a_large_set_that_becomes_hot_is_not_kept_waiting() -> None:
 
 
 # A second fast node, as near to the slow one as the first.
-TWIN_UP = replace(UP, id="promote-1-2", target=2)
-TWIN_DOWN = replace(DOWN, id="demote-2-1", source=2)
-TWINS = replace(LIMITS, ways=(*LIMITS.ways, TWIN_DOWN, TWIN_UP))
+TWIN_UP = replace(UP, id="promote-1-2", target_node=2)
+TWIN_DOWN = replace(DOWN, id="demote-2-1", source_node=2)
+TWINS = replace(LIMITS, migrations=(*LIMITS.migrations, TWIN_DOWN, TWIN_UP))
 
 
 def beside_a_twin(seen: Measurement) -> Measurement:
     """Return the reading of a machine with two equal fast nodes."""
-    return replace(
-        seen,
-        nodes={**seen.nodes, 2: seen.nodes[0]},
-        ways={**seen.ways, TWIN_UP.id: seen.ways[UP.id], TWIN_DOWN.id: seen.ways[DOWN.id]},
-    )
+    up, down = seen.schemes[UP.id], seen.schemes[DOWN.id]
+    twins = {TWIN_UP.id: up, TWIN_DOWN.id: down}
+    nodes = {**seen.nodes, 2: seen.nodes[0]}
+    return replace(seen, nodes=nodes, schemes={**seen.schemes, **twins})
 
 
 @pytest.mark.parametrize("heat", [{"hot": 3 * MIB}, {"faint": 64 * MIB}], ids=["sure", "faint"])
@@ -174,7 +174,7 @@ def test_room_is_made_for_what_waits_and_used_as_it_comes() -> None:
 
 def test_what_waits_for_room_is_ready_to_go() -> None:
     want = decide(reading(hot=96 * MIB, free=MARK)).wants[UP.id]
-    assert want.quota_bytes == demand.READY_BYTES
+    assert want.quota_bytes == READY_BYTES
     assert "below the mark" in want.reason
 
 
@@ -193,7 +193,7 @@ def test_what_comes_up_for_want_of_room_does_not_start_from_rest() -> None:
     seen = reading(hot=96 * MIB, free=MARK + 64 * 1024)
     want = decide(seen).wants[UP.id]
     assert 0 < want.bytes_per_s < RATE / 20
-    assert want.quota_bytes == demand.READY_BYTES
+    assert want.quota_bytes == READY_BYTES
 
 
 def test_huge_pages_wait_for_room_of_their_size_and_not_with_a_quota() -> None:
@@ -219,7 +219,7 @@ def test_it_is_ready_for_no_more_than_what_is_to_come() -> None:
     seen = reading(faint=8 * MIB, above=8 * MIB, free=MARK)
     pace = 8 * MIB / FAINT_CLEAR_S
     waits = decide(seen).wants[UP.id]
-    assert waits.quota_bytes == int(pace * seen.ways[UP.id].window_s) < demand.READY_BYTES
+    assert waits.quota_bytes == int(pace * seen.schemes[UP.id].window_s) < READY_BYTES
     room = decide(replace(seen, nodes={**seen.nodes, 0: replace(seen.nodes[0], free_bytes=N // 2)}))
     assert room.wants[DOWN.id].quota_bytes == waits.quota_bytes
 
@@ -228,9 +228,9 @@ def test_demotion_that_pays_back_is_ready_to_go_on() -> None:
     seen = reading(hot=96 * MIB, free=MARK, moved={DOWN.id: int(3 * RATE)})
     want = decide(seen).wants[DOWN.id]
     assert want.bytes_per_s == 0
-    share = want.quota_bytes / seen.ways[DOWN.id].window_s / RATE
+    share = want.quota_bytes / seen.schemes[DOWN.id].window_s / RATE
     assert want.quota_bytes >= PAGE_BYTES
-    assert share <= demand.PAYING_SHARE
+    assert share <= PAYING_SHARE
     # One huge page in each window may be more than the rate.
     nodes = {**seen.nodes, 0: replace(seen.nodes[0], huge_bytes=64 * MIB)}
     assert decide(replace(seen, nodes=nodes)).wants[DOWN.id].quota_bytes == 0
@@ -238,7 +238,7 @@ def test_demotion_that_pays_back_is_ready_to_go_on() -> None:
 
 def test_demotion_keeps_up_with_what_comes() -> None:
     """If there is enough room ahead, demotion moves as much as promotion brings."""
-    room = HEADROOM + int(1.1 * demand.AHEAD_SHARE_MAX * N)
+    room = HEADROOM + int(1.1 * AHEAD_SHARE_MAX * N)
     still = decide(reading(hot=96 * MIB, free=room))
     comes = decide(reading(hot=96 * MIB, free=room, moved={UP.id: int(RATE)}))
     assert rates(still)[1] == 0
@@ -263,8 +263,8 @@ def after_seconds(used: float, grown: float = 1.0, seconds: float = 1.0) -> Want
         hot -= tried
         moved = {UP.id: tried, DOWN.id: tried}
         seen = reading(hot=hot, free=200 * MIB, moved=moved, seconds=seconds)
-        now = replace(seen.ways[UP.id], quota_bytes=int(grown * want.quota_bytes))
-        seen = replace(seen, ways={**seen.ways, UP.id: now})
+        now = replace(seen.schemes[UP.id], quota_bytes=int(grown * want.quota_bytes))
+        seen = replace(seen, schemes={**seen.schemes, UP.id: now})
         memory, decision = demand.decide(memory, seen, LIMITS)
         want = decision.wants[UP.id]
         assert want.bytes_per_s > RATE / 2, "it goes on"
@@ -285,29 +285,29 @@ def test_nothing_is_learned_of_a_quota_that_still_grows() -> None:
     assert want.quota_bytes * 10 == pytest.approx(want.bytes_per_s / USE_FIRST, rel=0.01)
 
 
-def after_tries(way: Way, share: float, rounds: int, charged: bool = True) -> int:
+def after_tries(one: Migration, share: float, rounds: int, charged: bool = True) -> int:
     """Return the quota of a scheme after rounds in which a share of the tried bytes moved."""
-    ways = tuple(replace(one, quota_bytes_max=1 << 30) for one in LIMITS.ways)
-    limits, memory = replace(LIMITS, ways=ways, charges_failures=charged), ControllerState()
+    both = tuple(replace(one, quota_bytes_max=1 << 30) for one in LIMITS.migrations)
+    limits, memory = replace(LIMITS, migrations=both, charges_failures=charged), ControllerState()
     quota, tried = 0, 1 * MIB
     for _ in range(rounds):
-        free = 200 * MIB if way is UP else HEADROOM - 40 * MIB
-        moved, all_tried = {way.id: int(share * tried)}, {way.id: tried}
+        free = 200 * MIB if one is UP else HEADROOM - 40 * MIB
+        moved, all_tried = {one.id: int(share * tried)}, {one.id: tried}
         # Rounds are short, so that the limit on the room until the next round does not matter.
         seen = reading(hot=96 * MIB, free=free, moved=moved, tried=all_tried, seconds=0.1)
         memory, decision = demand.decide(memory, seen, limits)
-        quota = decision.wants[way.id].quota_bytes
+        quota = decision.wants[one.id].quota_bytes
     return quota
 
 
-@pytest.mark.parametrize(("way", "times_max"), [(UP, 2), (DOWN, 8)], ids=["up", "down"])
-def test_what_fails_is_tried_for_up_to_a_bound(way: Way, times_max: int) -> None:
+@pytest.mark.parametrize(("one", "times_max"), [(UP, 2), (DOWN, 8)], ids=["up", "down"])
+def test_what_fails_is_tried_for_up_to_a_bound(one: Migration, times_max: int) -> None:
     """Here a failed try uses up quota. One bad round changes little, and ten change much."""
-    plain = after_tries(way, 0.0, 1, charged=False)
-    assert after_tries(way, 1.0, 10) <= plain * (1 + CREDIT_S)
-    assert plain < after_tries(way, 0.0, 1) < 2 * plain
-    assert after_tries(way, 0.0, 30) == pytest.approx(times_max * plain, rel=CREDIT_S)
-    assert after_tries(way, 0.6, 30) == pytest.approx(plain / 0.6, rel=2 * CREDIT_S)
+    plain = after_tries(one, 0.0, 1, charged=False)
+    assert after_tries(one, 1.0, 10) <= plain * (1 + CREDIT_S)
+    assert plain < after_tries(one, 0.0, 1) < 2 * plain
+    assert after_tries(one, 0.0, 30) == pytest.approx(times_max * plain, rel=CREDIT_S)
+    assert after_tries(one, 0.6, 30) == pytest.approx(plain / 0.6, rel=2 * CREDIT_S)
 
 
 def test_a_quota_is_never_more_than_the_plan_allows() -> None:
@@ -317,7 +317,7 @@ def test_a_quota_is_never_more_than_the_plan_allows() -> None:
 
 
 def test_a_node_that_nothing_is_demoted_from_has_what_is_free() -> None:
-    alone = replace(LIMITS, ways=(UP,))
+    alone = replace(LIMITS, migrations=(UP,))
     assert decide(reading(hot=96 * MIB, free=200 * MIB), limits=alone).wants[UP.id].bytes_per_s
     full = decide(reading(hot=96 * MIB, free=MARK), limits=alone)
     assert full.wants[UP.id].bytes_per_s == 0
@@ -326,16 +326,16 @@ def test_a_node_that_nothing_is_demoted_from_has_what_is_free() -> None:
 def test_demotion_that_may_begin_already_is_room_too() -> None:
     """Its quota has grown, but nothing that it moved is counted yet."""
     is_idle = reading(hot=96 * MIB, free=MARK + 1 * MIB)
-    grown = replace(is_idle.ways[DOWN.id], quota_bytes=DOWN.quota_bytes_max)
-    ready = replace(is_idle, ways={**is_idle.ways, DOWN.id: grown})
+    grown = replace(is_idle.schemes[DOWN.id], quota_bytes=DOWN.quota_bytes_max)
+    ready = replace(is_idle, schemes={**is_idle.schemes, DOWN.id: grown})
     assert rates(decide(ready))[0] > rates(decide(is_idle))[0] + RATE / 2
 
 
 def test_a_rate_of_next_to_nothing_has_no_quota_to_learn_from() -> None:
     """A scheme that pays back may have a rate of a few bytes per second: none in a window."""
     rate = 5 / (1 + CREDIT_S)
-    ways = (DOWN, replace(UP, rate_max_bytes_per_s=rate))
-    limits, memory = replace(LIMITS, ways=ways), ControllerState()
+    both = (DOWN, replace(UP, rate_max_bytes_per_s=rate))
+    limits, memory = replace(LIMITS, migrations=both), ControllerState()
     for _ in range(3):
         memory, decision = demand.decide(memory, reading(hot=96 * MIB, free=200 * MIB), limits)
         assert decision.wants[UP.id].bytes_per_s > 0
@@ -374,7 +374,7 @@ def test_an_allocation_burst_raises_the_headroom_for_a_while() -> None:
     for left in (150, 100):
         memory, burst = demand.decide(memory, reading(free=left * MIB), LIMITS)
     assert quiet.headroom_bytes[0] == HEADROOM
-    assert burst.headroom_bytes[0] == MARK + int(N * demand.ALLOCATION_SHARE_MAX)
+    assert burst.headroom_bytes[0] == MARK + int(N * ALLOCATION_SHARE_MAX)
     for _ in range(60):
         memory, burst = demand.decide(memory, reading(free=100 * MIB), LIMITS)
     assert burst.headroom_bytes[0] == HEADROOM
@@ -486,13 +486,13 @@ def test_it_keeps_to_the_limits_whatever_it_sees(seen: list[Measurement], charge
     memory = ControllerState()
     for one in seen:
         memory, decision = demand.decide(memory, one, limits)
-        for way in limits.ways:
-            want = decision.wants[way.id]
-            assert 0 <= want.bytes_per_s <= way.rate_max_bytes_per_s * (1 + CREDIT_S)
-            assert 0 <= want.quota_bytes <= way.quota_bytes_max
+        for migration in limits.migrations:
+            want = decision.wants[migration.id]
+            assert 0 <= want.bytes_per_s <= migration.rate_max_bytes_per_s * (1 + CREDIT_S)
+            assert 0 <= want.quota_bytes <= migration.quota_bytes_max
             assert want.reason
         assert decision.headroom_bytes[0] <= MARK + N * 0.05 + N * 0.005
-        made = one.ways[DOWN.id].applied_bytes / one.seconds * demand.ROOM_S
+        made = one.schemes[DOWN.id].applied_bytes / one.seconds * ROOM_S
         if one.nodes[0].free_bytes + made <= MARK:
             assert decision.wants[UP.id].bytes_per_s == 0
         if one.stalls:

@@ -14,6 +14,7 @@ from tierd.tuner.throttle import (
     TARGET,
     TOLERANCE,
     Input,
+    InputInForce,
     grown,
     throttle,
 )
@@ -128,3 +129,13 @@ def test_a_window_too_many_is_at_most_twice_what_was_wanted(quota: int, wanted: 
     if given_.value < TARGET:
         assert after(quota, given_, given_.windows + 1) <= 2 * (1 + ROUNDING) * wanted
         assert after(quota, given_, given_.windows - 1) >= wanted // 2 * (1 - ROUNDING) - 1
+
+
+def test_a_quota_that_reads_as_its_limit_may_be_larger() -> None:
+    """Below the limit it is what it reads as. At the limit its input tells, if it is known."""
+    grows = InputInForce(0.0, 1 << 20, 0)
+    assert grows.read_as(1 << 21, 1 << 22, at_s=0.2, window_s=0.1) == 1 << 21
+    assert grows.read_as(1 << 22, 1 << 22, at_s=0.4, window_s=0.1) == 1 << 24
+    assert grows.read_as(1 << 22, 1 << 22, at_s=0.1, window_s=0.1) == 1 << 22
+    unknown = InputInForce(0.0, 1, None)
+    assert unknown.read_as(1 << 22, 1 << 22, at_s=0.1, window_s=0.1) == BELIEVED_MAX_BYTES

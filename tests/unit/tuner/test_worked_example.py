@@ -9,11 +9,12 @@ import pytest
 from tests.test_tidy import ROOT
 from tierd import feedback
 from tierd.plans.damon import Metric
-from tierd.plans.plan import Aim, Controller, Direction
-from tierd.tuner.demand import ControllerState, NodeState
+from tierd.plans.plan import Aim, Controller, Direction, Migration
+from tierd.tuner.demand import ControllerState
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
-from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, Way, WayMeasurement
+from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
+from tierd.tuner.node_state import NodeState
 from tierd.tuner.throttle import Input
 
 PAGE = (ROOT / "docs/control.md").read_text(encoding="utf-8")
@@ -23,21 +24,29 @@ MB = 1_000_000
 
 LIMITS = Limits(
     controller=Controller.demand,
-    ways=(
-        Way(
+    migrations=(
+        Migration(
             id=DOWN,
             direction=Direction.demote,
-            source=0,
-            target=1,
+            source_node=0,
+            target_node=1,
+            kdamond=0,
+            scheme=0,
+            window_us=100_000,
+            reason="",
             rate_max_bytes_per_s=200 * MB,
             quota_bytes_max=80 * MB,
             aim=Aim(Metric.node_mem_free_bp, 0, 720),
         ),
-        Way(
+        Migration(
             id=UP,
             direction=Direction.promote,
-            source=1,
-            target=0,
+            source_node=1,
+            target_node=0,
+            kdamond=0,
+            scheme=0,
+            window_us=100_000,
+            reason="",
             rate_max_bytes_per_s=200 * MB,
             quota_bytes_max=80 * MB,
             aim=Aim(Metric.node_mem_used_bp, 0, 9300),
@@ -87,15 +96,15 @@ SEEN = Measurement(
             faint_bytes=375_946,
         ),
     },
-    ways={
-        DOWN: WayMeasurement(11_616_256, 12_582_912, 2_853_305, 0.12072044398766694),
-        UP: WayMeasurement(4_812_800, 14_417_920, 2_262_461, 0.1218555186405317),
+    schemes={
+        DOWN: SchemeMeasurement(11_616_256, 12_582_912, 2_853_305, 0.12072044398766694),
+        UP: SchemeMeasurement(4_812_800, 14_417_920, 2_262_461, 0.1218555186405317),
     },
 )
 
 
 def test_the_worked_example_is_what_the_code_computes() -> None:
-    memory, adjustment = feedback.step(BEFORE, SEEN, LIMITS)
+    memory, adjustment = feedback.adjust(BEFORE, SEEN, LIMITS)
     up, down = adjustment.wants[UP], adjustment.wants[DOWN]
     found = {
         "headroom": adjustment.headroom_bytes[0] / MB,

@@ -17,13 +17,13 @@ from tierd.machine.sample import (
     SchemeSample,
     Watermarks,
 )
-from tierd.plans.plan import Controller, Direction, Sense
-from tierd.tuner import readout
+from tierd.plans.plan import Sense
+from tierd.tuner import measurement
 from tierd.tuner.measurement import Measurement
 
 MIB = 1 << 20
 PLAN = policy.plan(machine((0,), (1,)), Capabilities(frozenset(Feature)), Config())
-WINDOW_S = PLAN.items[0].window_us / 1e6
+WINDOW_S = PLAN.migrations[0].window_us / 1e6
 
 
 def sample(
@@ -49,10 +49,8 @@ def sample(
             each = counted.get(one.scheme, each)
         tried[one.kdamond][one.scheme] = round(windows * (GIB if one.sense is Sense.all else each))
     schemes = {
-        item.kdamond: SchemeSample(
-            item.scheme, 1, *_tried_applied(moved.get(item.id, (0, 0))), 0, 4096, None
-        )
-        for item in PLAN.items
+        item.kdamond: SchemeSample(item.scheme, *moved.get(item.id, (0, 0)), 0, 4096)
+        for item in PLAN.migrations
     }
     return Sample(
         monotonic_s=at_s,
@@ -70,20 +68,15 @@ def sample(
             KdamondSample(index, "on", 100 + index, (schemes[index],), tried[index])
             for index in tried
         ),
-        pressure=Pressure(some_us, 0),
+        pressure=Pressure(some_us),
         pgmigrate_success=0,
         pgmigrate_fail=0,
         allocstall=allocstall,
     )
 
 
-def _tried_applied(moved: tuple[int, int]) -> tuple[int, int, int]:
-    tried, applied = moved
-    return tried, 1, applied
-
-
 def read(before: Sample, now: Sample) -> Measurement:
-    found = readout.reading(PLAN, before, now)
+    found = measurement.measure(PLAN, before, now)
     assert found is not None
     return found
 
@@ -147,20 +140,20 @@ def test_without_a_window_nothing_was_sensed() -> None:
 def test_a_scheme_is_read_by_what_it_did_since() -> None:
     before = sample(moved={"promote-1-0": (5000, 4000)})
     found = read(before, sample(2.0, 20, moved={"promote-1-0": (9000, 7000)}))
-    way = found.ways["promote-1-0"]
-    assert (way.tried_bytes, way.applied_bytes, way.quota_bytes) == (4000, 3000, 4096)
-    assert found.ways["demote-0-1"].tried_bytes == 0
+    one = found.schemes["promote-1-0"]
+    assert (one.tried_bytes, one.applied_bytes, one.quota_bytes) == (4000, 3000, 4096)
+    assert found.schemes["demote-0-1"].tried_bytes == 0
 
 
 @pytest.mark.parametrize("windows", [5, 10, 19])
 def test_windows_are_as_long_as_they_were(windows: int) -> None:
     found = read(sample(), sample(10 * WINDOW_S, windows))
-    assert found.ways["promote-1-0"].window_s == pytest.approx(10 * WINDOW_S / windows)
+    assert found.schemes["promote-1-0"].window_s == pytest.approx(10 * WINDOW_S / windows)
 
 
 def test_a_window_is_never_much_shorter_than_planned_nor_told_from_a_part_of_one() -> None:
-    assert read(sample(), sample(WINDOW_S, 100)).ways["promote-1-0"].window_s == WINDOW_S / 2
-    assert read(sample(), sample(10.0, 0.9)).ways["promote-1-0"].window_s == WINDOW_S
+    assert read(sample(), sample(WINDOW_S, 100)).schemes["promote-1-0"].window_s == WINDOW_S / 2
+    assert read(sample(), sample(10.0, 0.9)).schemes["promote-1-0"].window_s == WINDOW_S
 
 
 def test_pressure_is_a_share_of_the_time() -> None:
@@ -188,30 +181,14 @@ def test_counters_that_began_anew_are_no_reading() -> None:
             replace(one, sensed={}),
         ):
             mixed = tuple(changed if i == index else other for i, other in enumerate(now.kdamonds))
-            assert readout.reading(PLAN, then, replace(now, kdamonds=mixed)) is None
-    assert readout.reading(PLAN, None, now) is None
-    assert readout.reading(PLAN, now, now) is None, "no time went by"
-
-
-def test_limits_are_those_of_the_plan() -> None:
-    found = readout.limits(PLAN, 70, charges_failures=True)
-    assert (found.controller, found.headroom_bp, found.charges_failures) == (
-        Controller.demand,
-        70,
-        True,
-    )
-    assert [(way.id, way.direction, way.source, way.target) for way in found.ways] == [
-        ("demote-0-1", Direction.demote, 0, 1),
-        ("promote-1-0", Direction.promote, 1, 0),
-    ]
-    assert [(way.rate_max_bytes_per_s, way.quota_bytes_max, way.aim) for way in found.ways] == [
-        (item.rate_max_bytes_per_s, item.quota_bytes_max, item.aim) for item in PLAN.items
-    ]
+            assert measurement.measure(PLAN, then, replace(now, kdamonds=mixed)) is None
+    assert measurement.measure(PLAN, None, now) is None
+    assert measurement.measure(PLAN, now, now) is None, "no time went by"
 
 
 def test_quotas_are_of_kdamonds_that_run() -> None:
     now = sample()
-    assert readout.quotas(PLAN, now) == {"promote-1-0": 4096, "demote-0-1": 4096}
+    assert measurement.quotas(PLAN, now) == {"promote-1-0": 4096, "demote-0-1": 4096}
     first, second = now.kdamonds
     off = replace(now, kdamonds=(replace(first, state="off"), second))
-    assert readout.quotas(PLAN, off) == {"promote-1-0": 4096}
+    assert measurement.quotas(PLAN, off) == {"promote-1-0": 4096}

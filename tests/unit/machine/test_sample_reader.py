@@ -8,7 +8,8 @@ from tests.fixtures.machines.made import MadeNode, make
 from tierd.errors import TierdError
 from tierd.machine.discovery import survey
 from tierd.machine.features import KDAMONDS
-from tierd.machine.sample import Pressure, SchemeSample, sample, sum_watermarks
+from tierd.machine.sample import Pressure, SchemeSample
+from tierd.machine.sample_reader import read_sample, sum_watermarks
 from tierd.machine.zoneinfo import Zone, page_bytes, parse_zones
 from tierd.sysfs import SysfsError
 from tierd.topology import Topology
@@ -18,9 +19,7 @@ RUNNING = {
     f"{KDAMONDS}/3/state": "on\n",
     f"{KDAMONDS}/3/pid": "99\n",
     f"{KDAMONDS}/3/contexts/0/schemes/nr_schemes": "1\n",
-    f"{SCHEME}/stats/nr_tried": "1\n",
     f"{SCHEME}/stats/sz_tried": "8192\n",
-    f"{SCHEME}/stats/nr_applied": "1\n",
     f"{SCHEME}/stats/sz_applied": "4096\n",
     f"{SCHEME}/stats/qt_exceeds": "2\n",
     f"{SCHEME}/quotas/effective_bytes": "200000000\n",
@@ -46,7 +45,7 @@ def machine() -> tuple[TextSysfs, Topology]:
 
 def test_a_sample_holds_everything_of_one_moment() -> None:
     sysfs, topology = machine()
-    taken = sample(sysfs, topology, {3: ()}, 17.5)
+    taken = read_sample(sysfs, topology, {3: ()}, 17.5)
     assert taken.monotonic_s == 17.5
     assert [(n.node, n.total_bytes, n.used_bytes) for n in taken.nodes] == [
         (0, 256 << 20, 0),
@@ -54,41 +53,34 @@ def test_a_sample_holds_everything_of_one_moment() -> None:
     ]
     assert taken.node(1).counters == (("pgpromote_success", 0), ("pgdemote_kswapd", 0))
     assert (taken.pgmigrate_success, taken.pgmigrate_fail, taken.allocstall) == (7, 3, 9)
-    assert taken.pressure == Pressure(some_us=12, full_us=5)
+    assert taken.pressure == Pressure(some_us=12)
     (kdamond,) = taken.kdamonds
     assert (kdamond.index, kdamond.state, kdamond.pid) == (3, "on", 99)
-    assert kdamond.schemes == (SchemeSample(0, 1, 8192, 1, 4096, 2, 200_000_000, None),)
-
-
-def test_newer_kernels_say_what_passed_the_filters() -> None:
-    sysfs, topology = machine()
-    newer = {**sysfs.files, f"{SCHEME}/stats/sz_ops_filter_passed": "6000\n"}
-    taken = sample(replace(sysfs, files=newer), topology, {3: ()}, 0.0)
-    assert taken.kdamonds[0].schemes[0].sz_ops_filter_passed == 6000
+    assert kdamond.schemes == (SchemeSample(0, 8192, 4096, 2, 200_000_000),)
 
 
 def test_watermarks_that_are_known_are_not_read_again() -> None:
     sysfs, topology = machine()
-    known = sample(sysfs, topology, {}, 0.0).watermarks
+    known = read_sample(sysfs, topology, {}, 0.0).watermarks
     assert [w.node for w in known] == [0, 1]
     without = {path: text for path, text in sysfs.files.items() if path != "proc/zoneinfo"}
-    assert sample(replace(sysfs, files=without), topology, {}, 1.0, known).watermarks == known
+    assert read_sample(replace(sysfs, files=without), topology, {}, 1.0, known).watermarks == known
 
 
 def test_huge_pages_of_a_node() -> None:
     sysfs, topology = machine()
     path = "sys/devices/system/node/node1/meminfo"
     text = f"{sysfs.read(path)}\nNode 1 AnonHugePages:     43008 kB\n"
-    found = sample(replace(sysfs, files={**sysfs.files, path: text}), topology, {}, 0.0)
+    found = read_sample(replace(sysfs, files={**sysfs.files, path: text}), topology, {}, 0.0)
     assert found.node(1).huge_bytes == 21 * (2 << 20)
     without = {**sysfs.files, path: text.replace("AnonHugePages", "Zswap")}
-    assert sample(replace(sysfs, files=without), topology, {}, 0.0).node(1).huge_bytes == 0
+    assert read_sample(replace(sysfs, files=without), topology, {}, 0.0).node(1).huge_bytes == 0
 
 
 def test_a_kernel_without_pressure_figures() -> None:
     sysfs, topology = machine()
     without = {path: text for path, text in sysfs.files.items() if "pressure" not in path}
-    assert sample(replace(sysfs, files=without), topology, {}, 0.0).pressure is None
+    assert read_sample(replace(sysfs, files=without), topology, {}, 0.0).pressure is None
 
 
 def test_a_sample_is_whole_or_not_at_all() -> None:
@@ -97,10 +89,10 @@ def test_a_sample_is_whole_or_not_at_all() -> None:
     for path in (*read, "proc/zoneinfo"):
         refused = replace(sysfs, files=dict(sysfs.files), refused=frozenset({path}))
         with pytest.raises(SysfsError):
-            sample(refused, topology, {3: ()}, 0.0)
+            read_sample(refused, topology, {3: ()}, 0.0)
     for path in ("proc/vmstat", "proc/pressure/memory", "sys/devices/system/node/node1/meminfo"):
         with pytest.raises(TierdError):
-            sample(replace(sysfs, files={**sysfs.files, path: "\n"}), topology, {3: ()}, 0.0)
+            read_sample(replace(sysfs, files={**sysfs.files, path: "\n"}), topology, {3: ()}, 0.0)
 
 
 def zone(name: str, **figures: int | None) -> Zone:
@@ -190,7 +182,7 @@ def test_watermarks_of_real_kernels_rise(name: str) -> None:
     sysfs = machines.load(name).sysfs
     topology = survey(sysfs, None)
     assert topology.page_bytes == 4096
-    for marks in sample(sysfs, topology, {}, 0.0).watermarks:
+    for marks in read_sample(sysfs, topology, {}, 0.0).watermarks:
         assert 0 < marks.min_bytes < marks.low_bytes < marks.high_bytes < marks.promo_bytes
         assert marks.promo_bytes < topology.node(marks.node).size_bytes
         evenly = marks.low_bytes - marks.min_bytes

@@ -1,0 +1,162 @@
+"""Read our kdamonds in a tick, have `feedback` decide, and write its inputs to the kernel.
+
+Rules of this file:
+1. Only the inputs of goals are written here, and none twice. The caller handles a failure.
+2. The kernel updates its statistics as often as the tuner needs them, or as often as is cheap.
+"""
+
+from collections.abc import Set
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
+
+from tierd import feedback
+from tierd.configuration.config import Mode
+from tierd.feedback import GLANCE_S, Inputs, Timing, Tuning
+from tierd.kdamonds import apply
+from tierd.kdamonds.applied import Applied
+from tierd.kdamonds.kernel import Kernel
+from tierd.loop import supervise
+from tierd.loop.outside import Outside
+from tierd.loop.running import Running
+from tierd.loop.supervise import Refresh
+from tierd.machine import cputime
+from tierd.machine.cputime import CpuTotal
+from tierd.machine.features import Feature
+from tierd.machine.sample_reader import free_bytes, read_sample
+from tierd.plans.damon import Command, Write, input_path
+from tierd.plans.plan import Controller
+from tierd.record import scheme_totals
+from tierd.record.scheme_totals import Statistics
+from tierd.tuner.measurement import Limits
+
+
+def begin(running: Running, applied: Applied) -> Running:
+    """Return the state before the first sample."""
+    return replace(running, tuning=feedback.begin(_limits(running, applied), applied.grows_s))
+
+
+def refresh(outside: Outside, running: Running, applied: Applied, alive: Set[int]) -> Running:
+    """Have the kernel update the statistics of the kdamonds that are alive, if that is cheap now.
+
+    `refresh` of the state is then a new object.
+    """
+    began_s = outside.clock.monotonic()
+    steers = applied.plan.tuner.loop is not Controller.kernel
+    share_max = supervise.STEERING_SHARE_MAX if steers else supervise.REFRESH_SHARE_MAX
+    if running.paused or not running.refresh.due(began_s, share_max):
+        return running
+    commands, quotas_s = 0, {}
+    for kdamond in sorted(alive):
+        if applied.plan.kdamonds[kdamond].refresh_ms:
+            # The kernel does it by itself.
+            continue
+        mine = {one.id for one in applied.plan.migrations if one.kdamond == kdamond}
+        # Parked quotas do not change. The others come last, because they change the soonest.
+        quotas = () if mine <= running.tuning.parked else (Command.update_effective,)
+        for what in (Command.update_stats, *quotas):
+            # A kdamond answers at its next sample, but some kernels return from the command much
+            # later.
+            quotas_s[kdamond] = outside.clock.monotonic()
+            commands += 1
+            apply.command(outside.kernel, applied, kdamond, what)
+    done_s = outside.clock.monotonic()
+    cost_s = done_s - began_s
+    return replace(running, refresh=Refresh(done_s, cost_s, cost_s / max(1, commands), quotas_s))
+
+
+def read(outside: Outside, running: Running, applied: Applied) -> Running:
+    """Return the state with a new sample, and totals that count it."""
+    plan = applied.plan
+    now = read_sample(
+        outside.sysfs,
+        running.topology,
+        {
+            watch.index: [s.scheme for s in plan.sensors if s.kdamond == watch.index]
+            for watch in plan.watches
+        },
+        outside.clock.monotonic(),
+        running.watermarks,
+    )
+    totals = running.counters
+    for kdamond in now.kdamonds:
+        if kdamond.state != "on":
+            continue
+        for scheme in kdamond.schemes:
+            migration = plan.migration(kdamond.index, scheme.index)
+            if migration is None:
+                continue
+            said = Statistics(scheme.sz_tried, scheme.sz_applied, scheme.qt_exceeds)
+            totals = scheme_totals.advance(totals, plan.series(migration), kdamond.pid, said)
+        used_s = cputime.read(outside.sysfs, kdamond.pid, outside.ticks_per_s)
+        if used_s is not None:
+            node = plan.watches[kdamond.index].node
+            before = totals.cpu.get(node, CpuTotal())
+            totals = scheme_totals.used(totals, node, cputime.advance(before, kdamond.pid, used_s))
+    return replace(running, counters=totals, before=running.sample, sample=now)
+
+
+def step(outside: Outside, running: Running, applied: Applied) -> Running:
+    """Decide by the sample, and write. In observe mode decisions are reported and not written."""
+    if running.sample is None:
+        return running
+    timing = Timing(outside.clock.monotonic(), running.refresh.command_s, running.refresh.quotas_s)
+    limits = _limits(running, applied)
+    tuning, inputs = feedback.step(running.tuning, applied.plan, limits, running.sample, timing)
+    if running.config.mode is not Mode.observe:
+        tuning = _with_glance(outside.kernel, _write(outside.kernel, applied, tuning, inputs))
+    return replace(running, tuning=tuning)
+
+
+def glance(outside: Outside, running: Running, applied: Applied) -> Running:
+    """Decide again by free memory only. Reading it needs no command to a kdamond."""
+    free = {one.id: free_bytes(outside.sysfs, one.id) for one in running.topology.nodes}
+    limits, now_s = _limits(running, applied), outside.clock.monotonic()
+    tuning, inputs = feedback.glance(running.tuning, limits, free, now_s)
+    tuning = _with_glance(outside.kernel, _write(outside.kernel, applied, tuning, inputs))
+    return replace(running, tuning=tuning)
+
+
+def settle(outside: Outside, running: Running, applied: Applied) -> Running:
+    """Write scheduled inputs that are due: they end growth."""
+    inputs = running.tuning.due(outside.clock.monotonic())
+    return replace(running, tuning=_write(outside.kernel, applied, running.tuning, inputs))
+
+
+def leave(outside: Outside, running: Running, applied: Applied) -> None:
+    """Write inputs with which quotas are safe without tierd."""
+    inputs = feedback.safe(_limits(running, applied))
+    _write(outside.kernel, applied, running.tuning, inputs)
+
+
+def _limits(running: Running, applied: Applied) -> Limits:
+    return Limits(
+        controller=applied.plan.tuner.loop,
+        migrations=applied.plan.migrations,
+        headroom_bp=running.config.headroom_bp,
+        charges_failures=not running.capabilities.has(Feature.fail_charge),
+    )
+
+
+def _with_glance(kernel: Kernel, tuning: Tuning) -> Tuning:
+    """Set the time of the next glance."""
+    glance_s = kernel.clock.monotonic() + GLANCE_S if tuning.glances else None
+    return replace(tuning, glance_s=glance_s)
+
+
+def _write(kernel: Kernel, applied: Applied, tuning: Tuning, inputs: Inputs) -> Tuning:
+    """Write the inputs that are not in force yet."""
+    for _, migrations in groupby(applied.plan.migrations, key=attrgetter("kdamond")):
+        wants = [(one, inputs[one.id]) for one in migrations if one.id in inputs]
+        # A kdamond uses the input from its next sample. Some kernels return from the command much
+        # later.
+        since_s = kernel.clock.monotonic()
+        new = tuple(
+            Write(input_path(one.kdamond, one.scheme), str(want.value))
+            for one, want in wants
+            if not tuning.is_in_force(one.id, want)
+        )
+        if new:
+            apply.tune(kernel, applied, new)
+        tuning = feedback.written(tuning, wants, since_s)
+    return tuning

@@ -1,0 +1,81 @@
+"""Decide how much cold memory should leave a node. Pure.
+
+Demotion makes room: for the headroom, and for what promotion brings. If no memory of the node is
+cold, it only keeps the headroom.
+"""
+
+from dataclasses import replace
+
+from tierd.tuner.round import CLEAR_S, FastNode, Flow, Want, dead_bytes
+from tierd.units import format_rate, format_size
+
+# Demotion makes room for this many seconds of promotion, at most this share of the node, and at
+# most this much per byte of heat.
+AHEAD_S = 1.5
+AHEAD_SHARE_MAX = 0.04
+AHEAD_PER_HEAT = 1.25
+
+# A scheme that has moved more than its rate may go on at this share of the rate. From a parked
+# quota it would need a second to start again, and promotion would have no room.
+PAYING_SHARE = 1 / 8
+
+# If most tries fail, and then all succeed, demotion makes too much room. Until the next round it
+# makes at most this many times the missing room.
+OVER_MAX = 2.0
+
+
+def demote(node: FastNode, headroom: int, coming_bytes_per_s: float) -> dict[str, Want]:
+    """Return what each demotion from a node should do, while so much is to come up."""
+    free = node.now.free_bytes
+    lacking = headroom + _ahead_bytes(node, coming_bytes_per_s) - free
+    if lacking < node.dead_bytes:
+        spare = format_size(max(0, free - headroom))
+        reason = f"parked: node {node.id} has its headroom, and {spare} more"
+        wants = [Want(0.0, reason, flow.ready_bytes(coming_bytes_per_s)) for flow in node.downs]
+    else:
+        rate = lacking / CLEAR_S / max(1, len(node.downs))
+        what = f"{format_size(round(lacking))} of room wanted on node {node.id}"
+        want = Want(rate, what, bytes_max=OVER_MAX * lacking)
+        wants = [_limited(want, flow) for flow in node.downs]
+    return {
+        flow.migration.id: node.with_quota(want, flow)
+        for flow, want in zip(node.downs, wants, strict=True)
+    }
+
+
+def _ahead_bytes(node: FastNode, coming_bytes_per_s: float) -> float:
+    """Return the room to make beyond the headroom.
+
+    Until the next round promotion goes on at its present rate, and it needs more room ahead of
+    that. Both together are at most what may come up.
+    """
+    if not node.cold_bytes:
+        return 0.0
+    came = node.promoted_bytes / node.measurement.seconds if coming_bytes_per_s else 0.0
+    ahead = min(coming_bytes_per_s * AHEAD_S, node.now.total_bytes * AHEAD_SHARE_MAX)
+    ahead = min(ahead + came * CLEAR_S, _may_come_bytes(node))
+    return ahead + (node.huge_room_bytes if coming_bytes_per_s else 0)
+
+
+def _may_come_bytes(node: FastNode) -> float:
+    """Return the bytes that may come up while demotion makes room.
+
+    This is all lasting heat and some more. New and faint heat counts as far as it moves in that
+    time.
+    """
+    lasting = sum(flow.heat.lasting_bytes / flow.sharing for flow in node.ups)
+    slow = sum(flow.slow_bytes_per_s / flow.sharing for flow in node.ups)
+    return lasting * AHEAD_PER_HEAT + slow * AHEAD_S
+
+
+def _limited(want: Want, flow: Flow) -> Want:
+    """Return the want limited to the rate. A scheme that pays back keeps a small quota.
+
+    With huge pages it keeps none, because a single one may be too much.
+    """
+    rate = min(flow.rate_max_bytes_per_s, want.bytes_per_s)
+    paying = min(want.bytes_per_s, flow.migration.rate_max_bytes_per_s * PAYING_SHARE)
+    huge = flow.source.huge_bytes > dead_bytes(flow.source)
+    quota_bytes = 0 if huge else flow.ready_bytes(paying)
+    reason = f"up to {format_rate(rate)}: {want.reason}"
+    return replace(want, bytes_per_s=rate, reason=reason, quota_bytes=quota_bytes)

@@ -1,0 +1,204 @@
+"""What one round knows: each migration, and each fast node with the migrations to and from it.
+
+Pure. `promotion` and `demotion` decide by a FastNode. Each decision is a Want.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from tierd.plans.plan import Direction, Migration
+from tierd.tuner.habit import Habit
+from tierd.tuner.heat import Heat
+from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
+
+# Seconds in which a scheme pays back what it moved beyond its rate, and in which missing room is
+# made.
+CLEAR_S = 1.0
+
+# Seconds in which the heat below is moved, if the rate limit allows: heat that lasts, heat that is
+# new, and faint heat. New heat may go again, and faint heat is worth little (docs/constants.md).
+HEAT_CLEAR_S = 0.25
+NEW_CLEAR_S = 4.0
+FAINT_CLEAR_S = 12.0
+
+# A huge page (2 MiB) needs free memory of its size above the watermark. Up to three may be on their
+# way at once. With less room, kernels 6.17 to 7.2 copy it to its own node.
+HUGE_ROOM_BYTES = 3 * (2 << 20)
+
+# Hot memory may be huge pages if the huge pages of its node are at least this share of it.
+HUGE_SHARE = 0.5
+
+# The quota in bytes of a scheme that waits for room. Three doublings later it is enough for 20
+# MB/s, and until then little moves in vain. It is never more than the bytes to move
+# (docs/constants.md).
+READY_BYTES = 256 << 10
+
+# Share of a node. Less than this is noise of sampling.
+DEAD_SHARE = 0.002
+
+# Promotion stops if tasks wait for memory for more than this share of the time, averaged over
+# seconds.
+PRESSURE_MAX = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a scheme should move per second and per window, and why."""
+
+    bytes_per_s: float
+    reason: str
+    quota_bytes: int = 0
+    bytes_max: float = inf
+    """The most that it may move until the next round, if all that is tried moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A migration, and all that the round knows of it."""
+
+    migration: Migration
+    scheme: SchemeMeasurement
+    habit: Habit
+    source: NodeMeasurement
+    target: NodeMeasurement
+    heat: Heat
+    """The heat of the source."""
+    sharing: int
+    """How many migrations have this source and direction. They share what they find there."""
+
+    @property
+    def rate_max_bytes_per_s(self) -> float:
+        """What the scheme may move now: its rate, less what it moved beyond its rate before."""
+        return max(0.0, self.migration.rate_max_bytes_per_s - self.habit.debt_bytes / CLEAR_S)
+
+    @property
+    def heat_bytes(self) -> float:
+        return self.heat.all_bytes / self.sharing
+
+    @property
+    def slow_bytes_per_s(self) -> float:
+        """How fast faint and new heat should move."""
+        waits = self.heat
+        return waits.new_bytes / NEW_CLEAR_S + waits.faint_bytes / FAINT_CLEAR_S
+
+    @property
+    def pace_bytes_per_s(self) -> float:
+        """How fast the heat of the source should move, within the rate."""
+        wanted = self.heat.lasting_bytes / HEAT_CLEAR_S + self.slow_bytes_per_s
+        return min(self.rate_max_bytes_per_s, wanted / self.sharing)
+
+    @property
+    def waiting_bytes(self) -> float:
+        """The hot bytes on the source that this migration should move.
+
+        A region is larger than its hot part. So the bytes are multiplied by the share of tried
+        memory that moved lately.
+        """
+        hot = self.source.hot_bytes or 0
+        return hot * self.habit.least_moved(self.migration) / self.sharing
+
+    @property
+    def may_be_huge(self) -> bool:
+        """Whether hot memory may be huge pages. A quota of a page moves a whole one."""
+        huge, heat = self.source.huge_bytes, HUGE_SHARE * self.source.heat_bytes
+        return huge > max(dead_bytes(self.source), heat)
+
+    def ready_bytes(self, coming_bytes_per_s: float) -> int:
+        """Return the quota of a scheme that waits, while so much comes up."""
+        return int(min(READY_BYTES, coming_bytes_per_s * self.habit.window_s))
+
+
+@dataclass(frozen=True, slots=True)
+class FastNode:
+    """A node that memory is promoted to or demoted from, and all that the round knows of it."""
+
+    id: int
+    now: NodeMeasurement
+    ups: tuple[Flow, ...]
+    """The promotions to this node."""
+    downs: tuple[Flow, ...]
+    """The demotions from this node."""
+    measurement: Measurement
+    limits: Limits
+    pressure: float
+    """Share of the time that tasks waited for memory, lately."""
+
+    @property
+    def pressed(self) -> bool:
+        return self.measurement.stalls > 0 or self.pressure > PRESSURE_MAX
+
+    @property
+    def promoted_bytes(self) -> int:
+        return sum(flow.scheme.applied_bytes for flow in self.ups)
+
+    @property
+    def demoted_bytes(self) -> int:
+        return sum(flow.scheme.applied_bytes for flow in self.downs)
+
+    @property
+    def dead_bytes(self) -> float:
+        return dead_bytes(self.now)
+
+    @property
+    def heat_below_bytes(self) -> float:
+        """The heat that can come up."""
+        return sum(flow.heat_bytes for flow in self.ups)
+
+    @property
+    def cold_bytes(self) -> float:
+        """The cold memory that is not free, or 0 if it is too little to move."""
+        cold = max(0, (self.now.cold_bytes or 0) - self.now.free_bytes)
+        return 0.0 if cold < self.dead_bytes else cold
+
+    @property
+    def huge_room_bytes(self) -> int:
+        """The bytes above the mark that huge pages need to arrive."""
+        return HUGE_ROOM_BYTES if any(flow.may_be_huge for flow in self.ups) else 0
+
+    def with_quota(self, want: Want, flow: Flow) -> Want:
+        """Return the want with a quota per window. Failed tries add their share, if they count."""
+        habit = flow.habit
+        bytes_ = want.bytes_per_s * habit.window_s / habit.share_used
+        if self.limits.charges_failures:
+            bytes_ /= habit.least_moved(flow.migration)
+            bytes_ = min(bytes_, want.bytes_max * habit.window_s / self.measurement.blind_s)
+        quota_bytes = max(want.quota_bytes, int(bytes_))
+        return replace(want, quota_bytes=min(flow.migration.quota_bytes_max, quota_bytes))
+
+
+def dead_bytes(node: NodeMeasurement) -> float:
+    """Return the bytes of a node below which a count is noise."""
+    return node.total_bytes * DEAD_SHARE
+
+
+def fast_nodes(
+    measurement: Measurement,
+    limits: Limits,
+    habits: Mapping[str, Habit],
+    heats: Mapping[int, Heat],
+    pressure: float,
+) -> Iterator[FastNode]:
+    """Yield each node that memory is promoted to or demoted from, in the order of their ids."""
+    nodes = measurement.nodes
+    ends = [(one.direction, one.source_node) for one in limits.migrations]
+    ups: dict[int, list[Flow]] = {}
+    downs: dict[int, list[Flow]] = {}
+    for one in limits.migrations:
+        source, target = one.source_node, one.target_node
+        flow = Flow(
+            migration=one,
+            scheme=measurement.schemes[one.id],
+            habit=habits[one.id],
+            source=nodes[source],
+            target=nodes[target],
+            heat=heats[source],
+            sharing=ends.count((one.direction, source)),
+        )
+        if one.direction is Direction.promote:
+            ups.setdefault(target, []).append(flow)
+        else:
+            downs.setdefault(source, []).append(flow)
+    for node in sorted(ups.keys() | downs.keys()):
+        both = tuple(ups.get(node, ())), tuple(downs.get(node, ()))
+        yield FastNode(node, nodes[node], *both, measurement, limits, pressure)
