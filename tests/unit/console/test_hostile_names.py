@@ -152,14 +152,14 @@ def test_no_verb_prints_it(verb: str, folder: Path, capfd: pytest.CaptureFixture
             json.loads(said.out)
 
 
-def test_nor_does_a_report() -> None:
+def test_a_report_escapes_hostile_names() -> None:
     """A maintainer reads a report in a terminal too."""
     text = bundle.scrubbed(f"{EVIL} payroll", ("payroll",)).decode()
     assert not unseen(text)
     assert text.endswith(" REDACTED")
 
 
-def test_nor_does_top() -> None:
+def test_top_escapes_hostile_names() -> None:
     status = evil_status()
     view = screen.seen(screen.View(), status)
     told = screen.frame(view, FRESH.at, 200, 60, ASCII)
@@ -171,7 +171,7 @@ def test_nor_does_top() -> None:
         assert "\\u202e" in "".join(frame)
 
 
-def test_nor_does_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_log_escapes_hostile_names(capfd: pytest.CaptureFixture[str]) -> None:
     service._log_to(journal.handler())
     service._log_event(EventStatus(1.0, "degraded", EVIL))
     said = capfd.readouterr().err

@@ -67,7 +67,7 @@ def test_who_waits_long_shows_that_it_lives() -> None:
     assert told.heard.count("WATCHDOG=1") >= 60 / 30
 
 
-def test_what_comes_ends_the_wait() -> None:
+def test_an_event_ends_the_wait() -> None:
     told = Systemd(comes_at_s=15.0)
     events = WatchdogInbox(told, told.notifier(watchdog_s=30.0)).wait(60.0)
     assert [event.verb for event in events] == [Verb.reload]
@@ -108,7 +108,7 @@ def test_the_watchdog_is_as_the_environment_says(
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_it_arrives(tmp_path: Path, abstract: bool) -> None:
+def test_a_message_reaches_the_socket(tmp_path: Path, abstract: bool) -> None:
     name = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.settimeout(30)
@@ -136,7 +136,7 @@ def test_where_nobody_listens_nothing_happens(environ: dict[str, str]) -> None:
         ("start-limit-hit", False),
     ],
 )
-def test_what_follows_which_end(result: str, follows: bool) -> None:
+def test_restart_follows_a_kill_only(result: str, follows: bool) -> None:
     environ = {"SERVICE_RESULT": result}
     assert systemd.restart_follows(environ) is follows
     assert systemd.ended_well(environ) is (result == "success")

@@ -10,7 +10,7 @@ def of(files: dict[str, str]) -> tuple[Claim, ...]:
     return claims(TextSysfs(files), KEY)
 
 
-def test_nobody() -> None:
+def test_no_place_sets_the_sysctl() -> None:
     assert of({}) == ()
 
 

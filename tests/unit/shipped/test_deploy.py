@@ -71,7 +71,7 @@ def test_the_prometheus_operator_knows_every_field() -> None:
     [{"jobLabels": "x"}, {"podMetricsEndpoints": [{"port": 9100}]}, {"selector": {"app": "tierd"}}],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_and_refuses_what_it_does_not(wrong: dict[str, Any]) -> None:
+def test_a_wrong_pod_monitor_is_refused(wrong: dict[str, Any]) -> None:
     monitor = load("podmonitor")
     assert not MONITOR.is_valid(monitor | {"spec": monitor["spec"] | wrong})
 

@@ -87,7 +87,7 @@ def test_the_next_command(snapshot: Snapshot, step: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
-def test_it_fits(columns: int) -> None:
+def test_lines_fit_the_width(columns: int) -> None:
     lines = statusview.text(document(SNAPSHOT), NOW, columns).splitlines()
     assert max(map(len, lines)) <= columns
 

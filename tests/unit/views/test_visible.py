@@ -12,12 +12,12 @@ from tierd.views.visible import visible
 TEXTS = st.text(st.characters(categories=None))
 
 
-def test_what_is_seen_anyway_stays() -> None:
+def test_printable_text_stays() -> None:
     text = "node0 ▁▂▃ µs Größe 日本\n\tnext"
     assert visible(text) == text
 
 
-def test_what_steers_a_terminal_is_shown() -> None:
+def test_control_characters_are_escaped() -> None:
     assert visible("a\x1b[31mb\x07") == "a\\u001b[31mb\\u0007"
     # C1 has an escape character too. The others change the direction and are invisible.
     assert visible("\x9b31m\u202e\u2066\u200b") == "\\u009b31m\\u202e\\u2066\\u200b"
@@ -38,5 +38,5 @@ def test_nothing_unseen_is_left(text: str) -> None:
 
 
 @given(TEXTS)
-def test_json_stays_json(text: str) -> None:
+def test_json_is_valid_after_escaping(text: str) -> None:
     assert json.loads(visible(json.dumps({"name": text}))) == {"name": text}

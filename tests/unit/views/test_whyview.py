@@ -100,7 +100,7 @@ def test_an_unknown_node_is_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "node", "x1", "-1", "node1x"])
-def test_what_is_no_node(word: str) -> None:
+def test_an_unknown_node_is_refused(word: str) -> None:
     with pytest.raises(NoSuchNode):
         node_id(word)
 
@@ -114,7 +114,7 @@ def test_before_the_first_look() -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
-def test_it_fits(columns: int) -> None:
+def test_lines_fit_the_width(columns: int) -> None:
     assert max(map(len, whyview.text(LOOKS, 1, columns).splitlines())) <= columns
 
 
