@@ -288,10 +288,12 @@ def running(
     *schemes: Scheme,
     aggr_us: int = AGGR_US,
     intervals_goal: dict[str, int] | None = None,
+    last_page_alone: bool = False,
 ) -> Iterator[Context]:
     """Run a context on the memory of a node; remove it at the end."""
     with _kdamonds(subject, 1):
-        context = Context(subject, node_ranges(patient(subject), nid))
+        ranges = node_ranges(patient(subject), nid)
+        context = Context(subject, last_alone(ranges) if last_page_alone else ranges)
         _prepare(context, aggr_us, intervals_goal or {})
         context.stage(*schemes)
         context.command("on")
@@ -373,6 +375,15 @@ def node_ranges(sysfs: Sysfs, nid: int) -> tuple[tuple[int, int], ...]:
             start = ranges.pop()[0]
         ranges.append((start, end))
     return tuple(ranges)
+
+
+def last_alone(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Return the ranges with a hole of a page before their last page.
+
+    Regions are never merged over a hole. So the last region stays a single page.
+    """
+    start, end = ranges[-1]
+    return (*ranges[:-1], (start, end - 2 * PAGE), (end - PAGE, end))
 
 
 def node_kib(sysfs: Sysfs, nid: int, name: str) -> int:

@@ -21,6 +21,7 @@ from tests.contract.context import (
     running,
     side_by_side,
 )
+from tests.contract.goal_law import MET, Law
 from tests.contract.migration import ALL, MOST, NONE, share
 from tests.contract.subject import Subject, text
 
@@ -39,6 +40,11 @@ WARM_HZ = 16.0
 
 # A quota of less than a page: the scheme waits.
 PARKED_BYTES = PAGE // 2
+
+# Goals that close a quota at once, and that open it: by a factor of 2 a window, or of 1.5.
+CLOSED = 2 * MET
+OPEN = 0
+OPEN_SLOWLY = MET // 2
 
 # Makes every page old that it visits, and takes none: whatever it is, one of these rejects it.
 CLEAR = Scheme("migrate_hot", FAST, never="young", rejects=(("anon", "Y"), ("anon", "N")))
@@ -213,6 +219,63 @@ def committed(subject: Subject) -> str:
 def goals_committed(subject: Subject) -> str:
     """The position of a sweep after a commit of goals only."""
     return _place_after(subject, "commit_schemes_quota_goals")
+
+
+@behaviour(
+    cites="damos_skip_charged_region(), damos_quota_is_full(), which 6.18 lacks",
+    expect=since({"6.12": "begins again", "7.2": "goes on"}),
+)
+def closed_and_opened(subject: Subject) -> str:
+    """The position of a sweep after a goal has closed its quota and opened it again."""
+    quota = _node_bytes(subject) // LONG_ROUND_WINDOWS // PAGE * PAGE
+    sweep = replace(CLEAR, bytes=quota)
+    with running(subject, SLOW, TICKER, sweep.scored(OPEN)) as context:
+        _rounds(context, 1, 0.25)
+        context.commit_goals(TICKER, sweep.scored(CLOSED))
+        context.after_ticks(2)
+        closed = context.stats()[1].sz_tried
+        context.after_ticks(5)
+        if context.stats()[1].sz_tried != closed:
+            return "never closed"
+        context.commit_goals(TICKER, sweep.scored(OPEN))
+        context.until(lambda: context.effective()[1] == quota)
+        at = context.tried_regions(1)[0].start - context.ranges[0][0]
+    return "goes on" if at >= closed else "begins again"
+
+
+@behaviour(
+    cites="damon_feed_loop_next_input(), damos_apply_scheme()",
+    expect="the windows of the goal law; stay so for two rounds",
+)
+def opened_together(subject: Subject) -> str:
+    """One command opens two sweeps. One opens more slowly, so it is behind, and stays so."""
+    quota = _quota_bytes(subject)
+    ahead, behind = (replace(CLEAR, bytes=quota).scored(CLOSED) for _ in range(2))
+    with running(subject, SLOW, TICKER, behind, ahead, last_page_alone=True) as context:
+        context.after_ticks(2)
+        context.commit_goals(TICKER, behind.scored(OPEN_SLOWLY), ahead.scored(OPEN))
+        _rounds(context, 1, 0.5)
+        lag = _windows_between(context, quota)
+        _rounds(context, 1, 2.5)
+        # At the end of a round a window is shorter, first for one and then for the other.
+        context.until(lambda: _windows_between(context, quota) == lag)
+    law = "the windows of the goal law" if lag == _windows_of_law(quota) else f"{lag} windows"
+    return f"{law}; stay so for two rounds"
+
+
+def _windows_between(context: Context, quota: int) -> int:
+    """How many windows the second sweep, which is the scheme before, is behind the first."""
+    _, behind, ahead = context.stats()
+    return round((ahead.sz_tried - behind.sz_tried) / quota)
+
+
+def _windows_of_law(quota: int) -> int:
+    """How many windows two such quotas are apart when both are open."""
+    fast, slow, distance = Law(OPEN, quota), Law(OPEN_SLOWLY, quota), 0
+    while slow.effective_bytes < quota:
+        fast, slow = fast.tick(), slow.tick()
+        distance += (fast.effective_bytes // PAGE - slow.effective_bytes // PAGE) * PAGE
+    return round(distance / quota)
 
 
 def _place_after(subject: Subject, command: str) -> str:
