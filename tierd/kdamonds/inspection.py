@@ -101,7 +101,7 @@ def require_nodes(kernel: Kernel, plan: Plan) -> None:
 
 
 def require_no_module(kernel: Kernel, plan: Plan) -> None:
-    """Raise Conflict if a DAMON module holds DAMON, unless the plan turns that module off."""
+    """Raise Conflict if a DAMON module uses DAMON, unless the plan turns that module off."""
     ours = {knob.path for knob in plan.knobs}
     others = [
         module.name
