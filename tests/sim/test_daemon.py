@@ -110,6 +110,22 @@ def test_a_kdamond_that_died_runs_again_with_the_next_tick() -> None:
     assert after.state is State.active
 
 
+def test_only_kdamonds_that_are_alive_are_asked_for_statistics() -> None:
+    """One that was restarted is asked in the same tick. One that waits for its restart is not."""
+    made = loop(NEW)
+    outside = made.outside()
+    running = daemon.tick(outside, daemon.begin(outside, made.config))
+    asked = []
+    for _ in range(2):
+        made.kernel.end_kdamond(0)
+        made.kernel.advance(0.5)
+        running = daemon.tick(outside, running)
+        asked.append(set(running.refresh.quotas_s))
+    assert asked == [{0, 1}, {1}]
+    assert running.restarts == {0: 1}
+    assert not running.trouble
+
+
 def test_one_that_dies_again_and_again_is_started_less_and_less_often() -> None:
     made = loop(NEW)
     for second in range(300):

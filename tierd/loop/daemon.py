@@ -236,7 +236,7 @@ def _work(outside: Outside, running: Running, now_s: float) -> Running:
         return force.say(outside, running, "running", reason_of(running))
     if running.paused:
         return _held(outside, running, running.applied)
-    running, alive = _revive(outside, running, now_s)
+    running, alive = _revive(outside, running, running.applied, now_s)
     applied = running.applied
     if applied is None:
         return running
@@ -266,17 +266,21 @@ def _held(outside: Outside, running: Running, applied: Applied) -> Running:
         return force.say(outside, running, "degraded", f"{error}. {error.hint}")
 
 
-def _revive(outside: Outside, running: Running, now_s: float) -> tuple[Running, frozenset[int]]:
+def _revive(
+    outside: Outside, running: Running, applied: Applied, now_s: float
+) -> tuple[Running, frozenset[int]]:
     """Restart kdamonds that have died, each with its own back-off. Return those that are alive."""
     alive: set[int] = set()
-    for health in inspection.health(outside.kernel, running.applied) if running.applied else ():
-        restarts = running.restarts
-        if not health.alive and running.retries.get(health.index, Retry()).due(now_s):
-            if running.applied is None:
-                break
-            running = _revive_one(outside, running, running.applied, health)
-        if health.alive or running.restarts is not restarts:
+    for health in inspection.health(outside.kernel, applied):
+        if health.alive:
             alive.add(health.index)
+        elif running.retries.get(health.index, Retry()).due(now_s):
+            running = _revive_one(outside, running, applied, health)
+            if running.applied is None:
+                return running, frozenset()
+            if running.applied.pids[health.index] != applied.pids[health.index]:
+                alive.add(health.index)
+            applied = running.applied
     return running, frozenset(alive)
 
 
