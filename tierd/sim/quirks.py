@@ -228,6 +228,22 @@ _V6_12 = replace(
 
 KDAMOND = {"6.12": _V6_12, "6.16": _V6_16, "6.18": _V6_18, "7.2": _V7_2, "7.3": _V7_3}
 
+_SYSFS_V6_18 = SysfsQuirks(
+    numbering=Numbering.twice,
+    leaves_walk=True,
+    checks_context=False,
+    locks_paths=False,
+    modules_watch_all=False,
+    checks_regions=False,
+    off_when_ended=EPERM,
+    command_when_ended=EINVAL,
+    start_checks_unit=False,
+    commit_checks_unit=False,
+    start_tests_commit=False,
+    probe_weights=False,
+    probe_hits=False,
+)
+
 SYSFS: dict[str, SysfsQuirks] = {
     "6.12": SysfsQuirks(
         bad_commit=BadCommit.ends_kdamond,
@@ -245,37 +261,8 @@ SYSFS: dict[str, SysfsQuirks] = {
         sz_filter_passed=False,
         probe_hits=False,
     ),
-    "6.16": SysfsQuirks(
-        numbering=Numbering.twice,
-        leaves_call=True,
-        leaves_walk=True,
-        checks_context=False,
-        locks_paths=False,
-        modules_watch_all=False,
-        checks_regions=False,
-        off_when_ended=EPERM,
-        command_when_ended=EINVAL,
-        start_checks_unit=False,
-        commit_checks_unit=False,
-        start_tests_commit=False,
-        probe_weights=False,
-        probe_hits=False,
-    ),
-    "6.18": SysfsQuirks(
-        numbering=Numbering.twice,
-        leaves_walk=True,
-        checks_context=False,
-        locks_paths=False,
-        modules_watch_all=False,
-        checks_regions=False,
-        off_when_ended=EPERM,
-        command_when_ended=EINVAL,
-        start_checks_unit=False,
-        commit_checks_unit=False,
-        start_tests_commit=False,
-        probe_weights=False,
-        probe_hits=False,
-    ),
+    "6.16": replace(_SYSFS_V6_18, leaves_call=True),
+    "6.18": _SYSFS_V6_18,
     "7.2": SysfsQuirks(off_when_ended=EPERM, start_tests_commit=False, probe_weights=False),
     "7.3": SysfsQuirks(),
 }
