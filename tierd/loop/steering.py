@@ -39,7 +39,7 @@ def begin(running: Running, applied: Applied) -> Running:
 def refresh(outside: Outside, running: Running, applied: Applied, alive: Set[int]) -> Running:
     """Have the kernel update the statistics of the kdamonds that are alive, if that is cheap now.
 
-    `refresh` of the state is then a new object.
+    If it did, the state has a new `refresh`.
     """
     began_s = outside.clock.monotonic()
     steers = applied.plan.tuner.loop is not Controller.kernel

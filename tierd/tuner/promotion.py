@@ -40,7 +40,10 @@ def promote(
 
 
 def _allowed_bytes_per_s(node: FastNode, downs: Mapping[str, Want]) -> float:
-    """Return how much the quotas of demotion, as they have grown so far, can free of the wish."""
+    """Return the room per second that the quotas of demotion allow now.
+
+    A quota that still grows allows only a part of what is wanted.
+    """
     if not node.cold_bytes:
         return 0.0
     wants = [(flow.scheme, downs[flow.migration.id]) for flow in node.downs]

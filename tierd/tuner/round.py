@@ -157,7 +157,7 @@ class FastNode:
         return HUGE_ROOM_BYTES if any(flow.may_be_huge for flow in self.ups) else 0
 
     def with_quota(self, want: Want, flow: Flow) -> Want:
-        """Return the want with a quota per window. Failed tries add their share, if they count."""
+        """Return the want with a quota per window. It is larger if failed tries use up quota."""
         habit = flow.habit
         bytes_ = want.bytes_per_s * habit.window_s / habit.share_used
         if self.limits.charges_failures:
