@@ -16,9 +16,20 @@ from math import inf
 
 from tierd.machine.sample import Sample
 from tierd.plans.damon import PAGE_BYTES, Metric
-from tierd.plans.plan import GROWING_INPUT, Controller, Direction, Migration, Plan
-from tierd.tuner import demand, throttle
+from tierd.plans.plan import (
+    CLOSED_INPUT,
+    GROWING_INPUT,
+    OPEN_INPUT,
+    Controller,
+    Direction,
+    Migration,
+    Plan,
+    Sweep,
+    Visit,
+)
+from tierd.tuner import demand, pages, throttle
 from tierd.tuner.demand import ControllerState, Decision
+from tierd.tuner.gate import Gate
 from tierd.tuner.measurement import Limits, Measurement, measure, quotas
 from tierd.tuner.round import READY_BYTES, Want
 from tierd.tuner.throttle import Input, InputInForce, ScheduledInput
@@ -35,7 +46,10 @@ BLIND_S = 0.5
 EARLY_S = 0.001
 
 Inputs = Mapping[str, Input]
-"""The input of the goal of each scheme, by the id of its migration."""
+"""The input of the goal of each scheme, by the id of its migration or sweep. That of a sweep says
+whether it is open, also where watermarks open it."""
+
+CLOSED = Input(CLOSED_INPUT, CLOSED_INPUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,8 @@ class Timing:
     """The average time of one command to a kdamond."""
     quotas_s: Mapping[int, float] = field(default_factory=dict)
     """When each kdamond was asked for its quotas in force. They are of that moment."""
+    cpu_s: Mapping[int, float] = field(default_factory=dict)
+    """The processor time of the kdamond of each node, as far as it is known."""
 
     @property
     def slow(self) -> bool:
@@ -92,10 +108,13 @@ class Tuning:
         in_force = self.in_force.get(name)
         return in_force is not None and in_force.value == want.value
 
-    def window_s(self, migration: Migration) -> float:
-        """Return the length of a scheme's windows: as learned, or as planned."""
-        habit = self.controller.habits.get(migration.id)
-        return habit.window_s if habit else migration.window_us / 1e6
+    def window_s(self, mover: Migration | Sweep) -> float:
+        """Return the length of a scheme's windows: as learned, as measured, or as planned."""
+        habit = self.controller.habits.get(mover.id)
+        if habit:
+            return habit.window_s
+        swept = self.measurement.sweeps.get(mover.id) if self.measurement else None
+        return swept.window_s if swept else mover.window_us / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +137,18 @@ def begin(limits: Limits, grows_s: float | None) -> Tuning:
     The first sample takes a second on some kernels. Half of the growth is done by then.
     """
     if grows_s is None:
-        return Tuning()
+        return Tuning(controller=ControllerState(pages=pages.begin(limits.sweeps, new=False)))
     growing = InputInForce(grows_s, 1, GROWING_INPUT)
     ready = ready_inputs({one.id: 1 for one in limits.migrations}, limits)
+    gates = {
+        one.id: OPEN_INPUT if one.visit is Visit.reset else CLOSED_INPUT for one in limits.sweeps
+    }
     return Tuning(
-        in_force=dict.fromkeys(ready, growing),
+        controller=ControllerState(pages=pages.begin(limits.sweeps, new=True)),
+        in_force={
+            **dict.fromkeys(ready, growing),
+            **{name: InputInForce(grows_s, 1, value) for name, value in gates.items()},
+        },
         scheduled={
             one.id: ready[one.id].scheduled(grows_s, one.window_us / 1e6)
             for one in limits.migrations
@@ -142,10 +168,11 @@ def step(
     if measurement is None:
         running = quotas(plan, now)
         known = {name: one.quota_bytes for name, one in tuning.in_force.items() if name in running}
-        return tuning, ready_inputs(known, limits)
+        unknown = {one.id: CLOSED for one in limits.sweeps if one.id not in tuning.in_force}
+        return tuning, {**ready_inputs(known, limits), **unknown}
     if limits.controller is Controller.demand:
         again_s = BLIND_S if timing.slow and _comes_up(tuning, limits) else inf
-        measurement = replace(measurement, again_s=again_s)
+        measurement = replace(measurement, again_s=again_s, cpu_s=timing.cpu_s)
         # Kdamonds get their inputs one after another.
         kdamonds = dict.fromkeys(one.kdamond for one in limits.migrations)
         moments_s = {
@@ -177,7 +204,9 @@ def glance(
     return replace(tuning, glances=_comes_up(tuning, limits)), adjustment.inputs
 
 
-def written(tuning: Tuning, wants: Iterable[tuple[Migration, Input]], since_s: float) -> Tuning:
+def written(
+    tuning: Tuning, wants: Iterable[tuple[Migration | Sweep, Input]], since_s: float
+) -> Tuning:
     """Return the state after inputs were written at a moment. It schedules what follows them."""
     in_force, scheduled = dict(tuning.in_force), dict(tuning.scheduled)
     for one, want in wants:
@@ -202,7 +231,8 @@ def safe(limits: Limits) -> Inputs:
                 one.id: Input(one.aim.target_bp, one.aim.target_bp) for one in limits.migrations
             }
         case Controller.demand:
-            return {one.id: throttle.FADE for one in limits.migrations}
+            fades = {one.id: throttle.FADE for one in limits.migrations}
+            return {**fades, **{one.id: CLOSED for one in limits.sweeps}}
 
 
 # The controllers.
@@ -268,7 +298,32 @@ def _demanded(decision: Decision, measurement: Measurement, limits: Limits) -> A
         for one in limits.migrations
     }
     parked = frozenset(name for name, one in inputs.items() if one == throttle.KEEP)
-    return Adjustment(inputs, decision.wants, decision.headroom_bytes, parked)
+    swept = {one.id: _swept(one, decision, measurement) for one in limits.sweeps if one.moves}
+    gates = {
+        one.id: _gated(decision.sweeps.gates[one.id], measurement.sweeps[one.id].window_s)
+        for one in limits.sweeps
+        if one.id in decision.sweeps.gates
+    }
+    return Adjustment(
+        {**inputs, **gates}, {**decision.wants, **swept}, decision.headroom_bytes, parked
+    )
+
+
+def _gated(gate: Gate, window_s: float) -> Input:
+    """Return the input that opens or closes a sweep, and what follows."""
+    now, then = (
+        OPEN_INPUT if is_open else CLOSED_INPUT for is_open in (gate.is_open, gate.then_open)
+    )
+    windows = max(1, round(gate.after_s / window_s)) if now != then else 0
+    return Input(now, then, windows)
+
+
+def _swept(sweep: Sweep, decision: Decision, measurement: Measurement) -> Want:
+    """Return what a sweep does, for those who read it: how fast it moves now, and why."""
+    moved = measurement.sweeps[sweep.id].applied_bytes / measurement.seconds
+    busy = sweep.id in decision.sweeps.busy
+    reason = decision.sweeps.reasons.get(sweep.id, "closed: it is another sweep's turn")
+    return Want(moved, reason, sweep.quota_bytes if busy else 0)
 
 
 def _emulated(measurement: Measurement, limits: Limits) -> Adjustment:
@@ -334,6 +389,6 @@ def _after(tuning: Tuning, controller: ControllerState, adjustment: Adjustment) 
         controller=controller,
         active=any(want.quota_bytes for want in adjustment.wants.values()),
         parked=adjustment.parked,
-        wants=adjustment.wants,
+        wants={**tuning.wants, **adjustment.wants},
         headroom_bytes=adjustment.headroom_bytes,
     )

@@ -8,14 +8,15 @@ Rules of this file:
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tierd.configuration.config import Config, Mode, Tuner
 from tierd.errors import Unsupported
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because, require_migration
-from tierd.plans import sampling
+from tierd.plans import sampling, visits
 from tierd.plans.damon import (
+    UINT_MAX,
     AccessPattern,
     Action,
     Context,
@@ -39,15 +40,16 @@ from tierd.plans.plan import (
     Migration,
     Plan,
     Sensor,
+    Sweep,
     TunerChoice,
     Watch,
 )
 from tierd.plans.safety import require_safe
-from tierd.plans.scope import Scope, scope
+from tierd.plans.scope import NOTHING, Scope, scope
 from tierd.ranges import merge
 from tierd.topology import Node, Topology
 from tierd.tuner import tuners
-from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns
+from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns, sure_accesses
 from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate, format_size
 
 # Microseconds: the window of the demand tuner. A quota can double once per window, so a short
@@ -65,10 +67,6 @@ TRIED_PER_RATE_MAX = 8
 NR_REGIONS = Span(10, 1_000)
 NR_REGIONS_LARGE = Span(100, 10_000)
 LARGE_NODE_BYTES = 256 << 30
-
-# Number of regions of a node under the demand tuner. It takes all pages of a region for equally
-# hot, so regions must be small. The cost is one page check per region and sample.
-DEMAND_NR_REGIONS = Span(50, 1_000)
 
 # The part of a page's size that a failed try costs: 4 bytes per page. Free and pinned memory looks
 # coldest; charged in full, it would use up the quota for pages that can move.
@@ -112,6 +110,17 @@ class _Sources:
         return min(wanted_us, goal.aggrs * self.intervals.samples * goal.min_sample_us)
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of a plan that is about one node."""
+
+    kdamond: Kdamond
+    watch: Watch
+    sensors: tuple[Sensor, ...]
+    migrations: tuple[Migration, ...]
+    sweeps: tuple[Sweep, ...]
+
+
 def plan(
     topology: Topology,
     capabilities: Capabilities,
@@ -136,27 +145,13 @@ def plan(
         tuner,
         free_floors or {},
     )
-    kdamonds: list[Kdamond] = []
-    watches: list[Watch] = []
-    sensors: list[Sensor] = []
-    migrations: list[Migration] = []
+    parts: list[_Part] = []
     for node in topology.nodes:
-        sensed = _sensed(sources, node)
-        mine = tuple(_migrations(sources, node, len(kdamonds), len(sensed)))
-        if not mine:
-            continue
-        # Sensors come first: a scheme that moves pages resets the age of the regions.
-        schemes = (
-            *(_sensing(sources, sense.pattern) for sense in sensed),
-            *(_scheme(sources, migration) for migration in mine),
-        )
-        watches.append(Watch(f"watch-{node.id}", len(kdamonds), node.id, _why(sources, node, mine)))
-        sensors += (
-            Sensor(one.sense, node.id, len(kdamonds), scheme, one.weight)
-            for scheme, one in enumerate(sensed)
-        )
-        migrations += mine
-        kdamonds.append(_kdamond(sources, node, schemes))
+        part = _part(sources, node, len(parts))
+        if part is not None:
+            parts.append(part)
+    kdamonds = tuple(part.kdamond for part in parts)
+    migrations = tuple(one for part in parts for one in part.migrations)
     if not migrations:
         raise Unsupported(
             "no node has a faster or slower neighbour: there is nowhere to move pages to",
@@ -167,10 +162,11 @@ def plan(
     return Plan(
         mode=config.mode,
         tuner=tuner,
-        kdamonds=tuple(kdamonds),
-        watches=tuple(watches),
-        migrations=tuple(migrations),
-        sensors=tuple(sensors),
+        kdamonds=kdamonds,
+        watches=tuple(part.watch for part in parts),
+        migrations=migrations,
+        sensors=tuple(one for part in parts for one in part.sensors),
+        sweeps=tuple(one for part in parts for one in part.sweeps),
         knobs=tuple(_knobs(config)),
         writes=writes(kdamonds, capabilities),
         nodes=tuple(
@@ -178,6 +174,31 @@ def plan(
         ),
         degraded=tuple(_degraded(sources)),
         cgroups=sources.scope.matches,
+    )
+
+
+def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
+    """Return the part of the kdamond `index`, or None if pages of the node can go nowhere."""
+    sensed = _sensed(sources, node)
+    mine = tuple(_migrations(sources, node, index, len(sensed)))
+    if not mine:
+        return None
+    sweeps = _sweeps(sources, node, mine)
+    # Sensors come first: a scheme that moves pages resets the age of the regions.
+    schemes = (
+        *(_sensing(sources, sense.pattern) for sense in sensed),
+        *(_scheme(sources, migration) for migration in mine),
+        *(visits.scheme(sweep, sources.scope) for sweep in sweeps),
+    )
+    return _Part(
+        _kdamond(sources, node, schemes),
+        Watch(f"watch-{node.id}", index, node.id, _why(sources, node, mine)),
+        tuple(
+            Sensor(one.sense, node.id, index, scheme, one.weight)
+            for scheme, one in enumerate(sensed)
+        ),
+        (*mine, *visits.migrations(mine, sweeps)),
+        sweeps,
     )
 
 
@@ -222,8 +243,11 @@ def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdam
             f"node {node.id}: its physical addresses are not known",
             "tierd reads them from /sys/devices/system/memory",
         )
-    small = DEMAND_NR_REGIONS if sources.tuner.loop is Controller.demand else NR_REGIONS
-    by_size = small if node.size_bytes <= LARGE_NODE_BYTES else NR_REGIONS_LARGE
+    by_size = NR_REGIONS if node.size_bytes <= LARGE_NODE_BYTES else NR_REGIONS_LARGE
+    if sources.tuner.loop is Controller.demand:
+        by_size = sampling.demand_regions(
+            node.size_bytes, sources.intervals, visits=_visits(sources)
+        )
     configured = sources.config.regions
     span = by_size if configured is None else Span(*configured)
     context = Context(
@@ -259,6 +283,17 @@ def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
     return sampling.access_pattern(sources.config, sources.intervals, sources.tuner.loop, direction)
 
 
+def _moved_pattern(sources: _Sources, direction: Direction) -> AccessPattern:
+    """Return the regions that a scheme moves. With sweeps, single hits are not enough to promote:
+    the sweeps find out which pages of such a region are hot.
+    """
+    pattern = _pattern(sources, direction)
+    if direction is Direction.demote or not _visits(sources):
+        return pattern
+    least = max(pattern.nr_accesses.min, sure_accesses(sources.intervals.samples))
+    return replace(pattern, nr_accesses=Span(least, UINT_MAX))
+
+
 def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
     """Return a scheme that only counts. Its action is `stat`, so it needs no quota."""
     return Scheme(
@@ -277,7 +312,7 @@ def _scheme(sources: _Sources, migration: Migration) -> Scheme:
     return Scheme(
         action=Action.stat if config.mode is Mode.observe else action,
         target_nid=migration.target_node,
-        pattern=_pattern(sources, direction),
+        pattern=_moved_pattern(sources, direction),
         apply_interval_us=migration.window_us,
         quota=Quota(
             bytes_max=migration.quota_bytes_max,
@@ -286,6 +321,35 @@ def _scheme(sources: _Sources, migration: Migration) -> Scheme:
             fail_charge=FAIL_CHARGE if sources.capabilities.has(Feature.fail_charge) else None,
         ),
         filters=_filters(sources, direction),
+    )
+
+
+def _visits(sources: _Sources) -> bool:
+    """Return whether the plan has sweeps. `observe` moves nothing, and a scope may be empty."""
+    moves = sources.config.mode is Mode.manage and sources.scope.before != NOTHING
+    return moves and _wants_visits(sources) and not _commits_cgroups(sources)
+
+
+def _wants_visits(sources: _Sources) -> bool:
+    return sources.tuner.loop is Controller.demand and sources.config.cost_bp > 0
+
+
+def _commits_cgroups(sources: _Sources) -> bool:
+    """Return whether opening a sweep would commit filters of cgroups.
+
+    Such a commit fails if one of the cgroups has gone, and anybody may remove his own.
+    """
+    filtered = bool(sources.scope.before or sources.scope.after)
+    return filtered and not tuners.has_temporal(sources.capabilities)
+
+
+def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> tuple[Sweep, ...]:
+    if not _visits(sources):
+        return ()
+    round_bytes = sum(part.end - part.start for part in merge(node.ranges))
+    # Without `temporal` a quota could only grow step by step.
+    return visits.sweeps(
+        by_region, round_bytes, gated=not tuners.has_temporal(sources.capabilities)
     )
 
 
@@ -308,7 +372,8 @@ def _filters(sources: _Sources, direction: Direction) -> tuple[Filter, ...]:
     limits = sources.scope
     # Demotion by demand goes by the age of the region alone. A page that was never checked still
     # has the mark of its first access, so the filter would reject all of a cold node once; and
-    # some kernels charge that to the quota.
+    # some kernels charge that to the quota. A filter would also make pages old that a sweep is
+    # about to visit.
     if direction is Direction.demote and sources.tuner.loop is Controller.demand:
         return (*limits.before, *limits.after)
     # DAMON samples one page per region; this filter checks each page.
@@ -413,4 +478,9 @@ def _degraded(sources: _Sources) -> Iterator[str]:
             yield f"no {feature} (Linux {FEATURE_TABLE[feature].since}): {sources.tuner.reason}"
         elif not capabilities.has(feature):
             yield because(feature)
+    if _wants_visits(sources) and _commits_cgroups(sources):
+        yield (
+            "no visits to single pages: this kernel would check the cgroups of the configuration "
+            "each time, and fail if one has gone (Linux 7.2 need not)"
+        )
     yield from sources.scope.degraded

@@ -78,6 +78,8 @@ class Scheme:
     goals: tuple[Goal, ...] = ()
     goal_tuner: str | None = None
     fail_charge: tuple[int, int] | None = None
+    # Whether watermarks let it act. None means that it has none.
+    active: bool | None = None
     # What a page has to be, and what it must not be: filters that reject the others, or those.
     only: str | None = None
     never: str | None = None
@@ -104,6 +106,13 @@ class Scheme:
         for index, goal in enumerate(self.goals):
             for name, value in goal.files():
                 yield f"quotas/goals/{index}/{name}", value
+        if self.active is not None:
+            yield "watermarks/metric", "free_mem_rate"
+            yield "watermarks/interval_us", str(AGGR_US)
+            # The part of memory that is free, in permil, is never more than all, and never none.
+            for name in ("high", "mid"):
+                yield f"watermarks/{name}", "1000" if self.active else "0"
+            yield "watermarks/low", "0"
         filters = [(kind, how) for kind, how in ((self.only, "N"), (self.never, "Y")) if kind]
         filters += self.rejects
         yield "filters/nr_filters", str(len(filters))

@@ -244,6 +244,56 @@ def closed_and_opened(subject: Subject) -> str:
 
 
 @behaviour(
+    cites="damos_wmark_wait_us(), damos_commit()",
+    expect=since({"6.12": "goes on", "7.2": "begins again", "7.3": "goes on"}),
+)
+def gated(subject: Subject) -> str:
+    """The position of a sweep after watermarks have stopped it and let it act again."""
+    quota = _node_bytes(subject) // LONG_ROUND_WINDOWS // PAGE * PAGE
+    sweep = replace(CLEAR, bytes=quota, active=True)
+    with running(subject, SLOW, TICKER, sweep) as context:
+        _rounds(context, 1, 0.25)
+        context.commit(TICKER, replace(sweep, active=False))
+        context.after_ticks(2)
+        stopped = context.stats()[1].sz_tried
+        context.after_ticks(5)
+        if context.stats()[1].sz_tried != stopped:
+            return "never stopped"
+        context.commit(TICKER, sweep)
+        context.until(lambda: context.stats()[1].sz_tried > stopped)
+        at = context.tried_regions(1)[0].start - context.ranges[0][0]
+    return "goes on" if at >= stopped else "begins again"
+
+
+@behaviour(
+    cites="damos_goal_tune_esz_bp_temporal(), damos_quota_is_full()",
+    expect=since({"6.12": "absent", "7.2": "closes; opens at once; goes on"}),
+)
+def temporal(subject: Subject) -> str:
+    """How the goal tuner `temporal` closes and opens a sweep."""
+    quota = _node_bytes(subject) // LONG_ROUND_WINDOWS // PAGE * PAGE
+    sweep = replace(CLEAR, bytes=quota, goal_tuner="temporal")
+    with running(subject, SLOW, TICKER, replace(sweep, goal_tuner=None)) as context:
+        path = f"{context.folder}/schemes/1/quotas/goal_tuner"
+        if text(subject.sysfs, path) is None:
+            return "absent"
+    with running(subject, SLOW, TICKER, sweep.scored(OPEN)) as context:
+        _rounds(context, 1, 0.25)
+        context.commit_goals(TICKER, sweep.scored(CLOSED))
+        context.after_ticks(2)
+        closed = context.stats()[1].sz_tried
+        context.after_ticks(5)
+        if context.stats()[1].sz_tried != closed:
+            return "never closed"
+        context.commit_goals(TICKER, sweep.scored(OPEN))
+        context.after_ticks(2)
+        if context.effective()[1] != quota:
+            return "closes; opens slowly"
+        at = context.tried_regions(1)[0].start - context.ranges[0][0]
+    return "closes; opens at once; " + ("goes on" if at >= closed else "begins again")
+
+
+@behaviour(
     cites="damon_feed_loop_next_input(), damos_apply_scheme()",
     expect="the windows of the goal law; stay so for two rounds",
 )

@@ -16,17 +16,17 @@ from tierd.kdamonds.saved import SavedState
 from tierd.machine.features import KDAMONDS
 from tierd.plans.changes import ChangeMethod
 from tierd.plans.damon import PAGE_BYTES, Command, state_path
-from tierd.plans.plan import GROWING_INPUT, Plan
+from tierd.plans.plan import GROWING_INPUT, TARGET, Plan
 from tierd.sim import machine_model
 from tierd.sim.sim_kernel import SimKernel
-from tierd.tuner.throttle import FADE, RESET, TARGET
+from tierd.tuner.throttle import FADE, RESET
 
 SERIES = pytest.mark.parametrize("series", ["6.12", "7.3"])
 BOTH = (0, 1)
 
 
 def grows(world: World) -> Plan:
-    return plan_for(world, Config(tuner=Tuner.demand))
+    return plan_for(world, Config(tuner=Tuner.demand, cost_bp=0))
 
 
 PLANS = {"grows": grows, "kernel": default}

@@ -221,7 +221,7 @@ def test_a_lower_rate_holds_from_the_first_window_after_the_answer(
     series: str, tuner: Tuner
 ) -> None:
     """The running window ends with the quota with which it began."""
-    before = Config(tuner=tuner)
+    before = Config(tuner=tuner, cost_bp=0)
     made = loop(series, "two-tier", hot("hot", 1, 300), block_pages=512, config=before)
     made.read_config = lambda: replace(before, rate_max_bytes_per_s=1_000_000)
     answered: list[float] = []

@@ -11,15 +11,16 @@ from tierd.configuration.config import Config, Tuner
 from tierd.feedback import Tuning
 from tierd.loop import daemon
 from tierd.plans.damon import PAGE_BYTES
-from tierd.plans.plan import GROWING_INPUT
+from tierd.plans.plan import GROWING_INPUT, TARGET
 from tierd.sim.sim_kernel import InjectedFailure, SimKernel
 from tierd.sim.workload import Shift
 from tierd.tuner.round import READY_BYTES
-from tierd.tuner.throttle import FADE, TARGET, ScheduledInput
+from tierd.tuner.throttle import FADE, ScheduledInput
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 RATE = 20_000_000
-DEMAND = Config(tuner=Tuner.demand)
+# Without sweeps: what they do is in test_pages.py.
+DEMAND = Config(tuner=Tuner.demand, cost_bp=0)
 HOT_MIB = 96
 
 # The shortest time that the rate allows; the tuners' times are compared with it.

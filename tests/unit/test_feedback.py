@@ -10,12 +10,12 @@ from tests.fixtures.readings import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, migra
 from tierd import feedback
 from tierd.feedback import Tuning
 from tierd.plans.damon import Metric
-from tierd.plans.plan import Aim, Controller, Direction, Migration
+from tierd.plans.plan import TARGET, Aim, Controller, Direction, Migration
 from tierd.sim import kernel_math
 from tierd.tuner.demand import ControllerState
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
 from tierd.tuner.round import READY_BYTES
-from tierd.tuner.throttle import FADE, KEEP, TARGET, Input, InputInForce, ScheduledInput
+from tierd.tuner.throttle import FADE, KEEP, Input, InputInForce, ScheduledInput
 
 
 def promotion(metric: Metric, target_bp: int) -> Migration:

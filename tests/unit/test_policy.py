@@ -13,17 +13,21 @@ from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode, Tu
 from tierd.errors import TierdError, Unsupported
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities, Feature
+from tierd.plans import sampling, visits
 from tierd.plans.damon import (
+    PAGE_BYTES,
     Action,
     Filter,
     FilterType,
     Goal,
     GoalTuner,
+    Intervals,
     Metric,
     Quota,
     Scheme,
+    Weights,
 )
-from tierd.plans.plan import Controller, Direction, Plan, Sense
+from tierd.plans.plan import CLOSED_INPUT, TARGET, Controller, Direction, Plan, Sense, Visit
 from tierd.plans.sampling import DEMAND_COLD_AGE, DEMAND_COLD_US_MIN, DEMAND_SAMPLE_US_MAX
 from tierd.topology import Topology
 
@@ -35,6 +39,8 @@ def without(*features: Feature) -> Capabilities:
 
 
 KERNEL = Config(tuner=Tuner.kernel)
+# The demand tuner without visits to pages.
+REGIONS = Config(cost_bp=0)
 
 TWO = machine((0,), (1,))
 THREE = machine((0,), (1,), (2,))
@@ -63,7 +69,7 @@ def test_a_middle_node_promotes_first_in_one_context() -> None:
 
 def test_sockets_pair_with_their_nearest() -> None:
     far = frozenset({(0, 3), (1, 2)})
-    plan = policy.plan(machine((0, 1), (2, 3), far=far), ALL, Config())
+    plan = policy.plan(machine((0, 1), (2, 3), far=far), ALL, REGIONS)
     ids = {item.id for item in plan.migrations}
     assert ids == {"demote-0-2", "demote-1-3", "promote-2-0", "promote-3-1"}
 
@@ -102,7 +108,7 @@ def user_input(target: int) -> Goal:
 
 @pytest.mark.parametrize("tuner", [Tuner.auto, Tuner.demand])
 def test_demand_senses_first_and_moves_by_a_goal_of_its_own(tuner: Tuner) -> None:
-    plan = policy.plan(TWO, ALL, Config(tuner=tuner))
+    plan = policy.plan(TWO, ALL, replace(REGIONS, tuner=tuner))
     assert plan.tuner.loop is Controller.demand
     for index, sense in enumerate((Sense.cold, Sense.hot)):
         *sensing, mover = plan.kdamonds[index].context.schemes
@@ -138,11 +144,74 @@ def test_the_weights_of_heat_add_up_to_the_share_of_hits(least_bp: int) -> None:
 
 def test_demand_checks_each_page_for_promotion_only() -> None:
     demote, promote = (
-        kdamond.context.schemes[-1] for kdamond in policy.plan(TWO, ALL, Config()).kdamonds
+        kdamond.context.schemes[-1] for kdamond in policy.plan(TWO, ALL, REGIONS).kdamonds
     )
     assert not demote.filters
     assert [one.type for one in promote.filters] == [FilterType.young]
     assert demote.pattern.age.min > promote.pattern.age.min
+
+
+def test_each_node_is_visited_by_what_it_has_a_neighbour_for() -> None:
+    found = {
+        node: [one.visit for one in policy.plan(THREE, ALL, Config()).sweeps if one.node == node]
+        for node in range(3)
+    }
+    assert found == {
+        0: [Visit.demote, Visit.reset],
+        1: [Visit.promote, Visit.demote, Visit.clear, Visit.reset],
+        2: [Visit.promote, Visit.clear, Visit.reset],
+    }
+
+
+def test_a_sweep_is_closed_at_first_and_limited() -> None:
+    for can, gated in ((ALL, False), (without(Feature.fail_charge), True)):
+        plan = policy.plan(TWO, can, Config())
+        for sweep in plan.sweeps:
+            scheme = plan.kdamonds[sweep.kdamond].context.schemes[sweep.scheme]
+            assert sweep.gated is scheme.gated is gated
+            assert scheme.quota.bytes_max == sweep.quota_bytes > 0
+            assert sweep.quota_bytes % PAGE_BYTES == 0
+            assert scheme.quota.fail_charge is None
+            assert scheme.quota.weights == Weights(0, 0, 0)
+            goals = (Goal(Metric.user_input, TARGET, current_value=CLOSED_INPUT),)
+            assert scheme.quota.goals == (() if gated else goals)
+
+
+def test_a_sweep_that_clears_moves_no_page() -> None:
+    plan = policy.plan(TWO, ALL, Config())
+    for sweep in plan.sweeps:
+        filters = plan.kdamonds[sweep.kdamond].context.schemes[sweep.scheme].filters
+        kinds = [(one.type, one.matching, one.allow) for one in filters]
+        rejects_all = {(FilterType.anon, True, False), (FilterType.anon, False, False)}
+        assert (rejects_all <= set(kinds)) is not sweep.moves
+        assert kinds[0] == (FilterType.young, sweep.visit is not Visit.promote, False)
+
+
+def test_pages_of_other_cgroups_are_not_moved_by_a_sweep() -> None:
+    plan = policy.plan(TWO, ALL, Config(cgroups=(EXCLUDE,)), cgroups=Cgroups({"/x": 1}))
+    movers = [one for one in plan.sweeps if one.moves]
+    for sweep in movers:
+        filters = plan.kdamonds[sweep.kdamond].context.schemes[sweep.scheme].filters
+        assert filters[0] == memcg("/x", matching=True)
+    assert len(movers) == 2
+
+
+@pytest.mark.parametrize(
+    "config",
+    [Config(cost_bp=0), Config(mode=Mode.observe), KERNEL],
+    ids=["cost", "observe", "kernel"],
+)
+def test_a_plan_may_have_no_sweeps(config: Config) -> None:
+    assert policy.plan(TWO, ALL, config).sweeps == ()
+
+
+def test_samples_seldom_come_to_the_same_page_of_a_node_that_is_visited() -> None:
+    for size in (1 << 29, 16 << 30, 1 << 40):
+        seldom = sampling.demand_regions(size, Intervals(5_000, 100_000, 1), visits=True)
+        often = sampling.demand_regions(size, Intervals(5_000, 100_000, 1), visits=False)
+        assert seldom.max <= often.max
+        each_s = size / PAGE_BYTES / (seldom.max / 5e-3)
+        assert each_s >= sampling.SAMPLED_S or seldom.max == sampling.NR_REGIONS_MIN
 
 
 def test_demand_samples_often_enough_to_see_new_hot_memory() -> None:
@@ -182,7 +251,7 @@ def test_observe_counts_the_memory_that_manage_would_move() -> None:
 
 def test_memory_that_the_kernel_keeps_free_raises_both_targets() -> None:
     floors = {0: GIB // 20}  # 5 %
-    demote, promote = policy.plan(TWO, ALL, Config(), free_floors=floors).migrations
+    demote, promote = policy.plan(TWO, ALL, Config(), free_floors=floors).of_regions
     assert demote.aim.target_bp == 500 + policy.FLOOR_MARGIN_BP
     assert promote.aim.target_bp == 9970 - (demote.aim.target_bp - 50)
     assert demote.aim.target_bp + promote.aim.target_bp > 10_000
@@ -192,7 +261,7 @@ def test_memory_that_the_kernel_keeps_free_raises_both_targets() -> None:
 def test_a_goal_lies_above_what_the_kernel_keeps_free(floor: int) -> None:
     """The kernel stops demotion at that floor, so a goal at or below it is never reached."""
     for config in (Config(), KERNEL):
-        demote, promote = policy.plan(TWO, ALL, config, free_floors={0: floor}).migrations
+        demote, promote = policy.plan(TWO, ALL, config, free_floors={0: floor}).of_regions
         assert demote.aim.target_bp > demote.aim.measured_bp(GIB, floor) + 1
         # Promotion may fill the node to below that goal, except for the share of exchanges.
         overlap = demote.aim.target_bp + promote.aim.target_bp - 10_000
@@ -200,18 +269,18 @@ def test_a_goal_lies_above_what_the_kernel_keeps_free(floor: int) -> None:
 
 
 def test_without_known_floors_the_headroom_is_as_configured() -> None:
-    (demote, _) = policy.plan(TWO, ALL, Config(headroom_bp=1)).migrations
+    (demote, _) = policy.plan(TWO, ALL, Config(headroom_bp=1)).of_regions
     assert demote.aim.target_bp == 1
 
 
 def test_goals_stay_within_bounds_if_the_kernel_keeps_a_whole_node_free() -> None:
     for floor in (GIB, 2 * GIB):
-        demote, promote = policy.plan(TWO, ALL, Config(), free_floors={0: floor}).migrations
+        demote, promote = policy.plan(TWO, ALL, Config(), free_floors={0: floor}).of_regions
         assert (demote.aim.target_bp, promote.aim.target_bp) == (10_000, 20)
 
 
 def test_ages_need_fixed_intervals() -> None:
-    plan = policy.plan(TWO, ALL, Config(cold_age_ms_min=30_000, hot_age_ms_min=150))
+    plan = policy.plan(TWO, ALL, replace(REGIONS, cold_age_ms_min=30_000, hot_age_ms_min=150))
     assert plan.kdamonds[0].context.intervals.goal is None
     demote, promote = (kdamond.context.schemes[-1] for kdamond in plan.kdamonds)
     assert (demote.pattern.age.min, promote.pattern.age.min) == (300, 2)
@@ -327,6 +396,7 @@ configs = st.builds(
     headroom_bp=st.integers(1, 5000),
     used_bp=st.integers(5001, 9999),
     rate_max_bytes_per_s=st.integers(1, 10**12),
+    cost_bp=st.integers(0, 10_000),
     window_ms=st.integers(1, 60_000),
     hot_accesses_min_bp=st.integers(0, 10_000),
     hot_age_ms_min=st.integers(0, 10**7),
@@ -360,15 +430,19 @@ def test_every_plan_is_whole_and_within_bounds(
     for node in topology.nodes:
         for direction in Direction:
             mine = [
-                i for i in plan.migrations if (i.source_node, i.direction) == (node.id, direction)
+                i for i in plan.of_regions if (i.source_node, i.direction) == (node.id, direction)
             ]
             most = config.rate_max_bytes_per_s * mine[0].window_us // 10**6 if mine else 0
             if plan.tuner.loop is Controller.demand:
                 charged = not can.has(Feature.fail_charge)
                 most *= policy.TRIED_PER_RATE_MAX if charged else policy.QUOTA_PER_RATE_MAX
             assert sum(item.quota_bytes_max for item in mine) <= max(most, len(mine))
-    moving = [scheme for scheme in schemes(plan) if scheme.quota.goals]
-    assert len(moving) == len(plan.migrations)
+    for sweep in plan.sweeps:
+        visited_bytes_per_s = sweep.quota_bytes * 10**6 / sweep.window_us
+        if sweep.moves and sweep.quota_bytes > 1:
+            assert visited_bytes_per_s <= visits.VISITED_PER_RATE_MAX * config.rate_max_bytes_per_s
+    moving = [scheme for scheme in schemes(plan) if scheme.quota.goals or scheme.gated]
+    assert len(moving) == len(plan.of_regions) + len(plan.sweeps)
     assert all(scheme.quota.bytes_max >= 1 for scheme in moving)
     assert all(scheme in moving or scheme.action is Action.stat for scheme in schemes(plan))
     assert [watch.node for watch in plan.watches] == sorted(watch.node for watch in plan.watches)

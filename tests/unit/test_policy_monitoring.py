@@ -58,7 +58,8 @@ def test_a_node_in_pieces_has_two_regions_for_each_piece_at_least() -> None:
     pieces = tuple(Range(start << 24, (start << 24) + (1 << 20)) for start in range(1, 601))
     nodes = (replace(node(0, (0,), GIB), ranges=pieces), node(1, (), GIB))
     tiers = (Tier("memory_tier4", 0, (0,)), Tier("memory_tier67", 1, (1,)))
-    plan = policy.plan(Topology(nodes, tiers), Capabilities(frozenset(Feature)), Config())
+    config = Config(cost_bp=0)
+    plan = policy.plan(Topology(nodes, tiers), Capabilities(frozenset(Feature)), config)
     in_pieces, whole = (kdamond.context.nr_regions.max for kdamond in plan.kdamonds)
     assert (in_pieces, whole) == (1200, 1000)
 

@@ -65,6 +65,8 @@ class Config:
     """Share of a fast node in use up to which promotion fills it (node_mem_used_bp)."""
     rate_max_bytes_per_s: int = 200 * 1000**2
     """The most bytes per second that one scheme may move."""
+    cost_bp: int = 200
+    """Share of a processor, in 1/10000, that visits to pages may take of each kdamond; 0: none."""
     window_ms: int = 1000
     """The quota window: the time between two times that a scheme moves memory."""
     tick_ms: int = 1000

@@ -123,6 +123,16 @@ _BASIC = (
         "costs CPU time and memory bandwidth.",
     ),
     Setting(
+        ("cost",),
+        "cost_bp",
+        valuetypes.percent(0, 10_000),
+        ReloadEffect.plan,
+        "5%",
+        "How much of one processor each kdamond may use to visit single pages, on average over an "
+        "hour. Visits find hot pages among cold ones, as in a hash table; counts of whole regions "
+        "do not see them. With 0% there are no visits.",
+    ),
+    Setting(
         ("tiers",),
         "tiers",
         valuetypes.or_word(valuetypes.tiers(), "auto"),

@@ -42,7 +42,7 @@ from tierd.kdamonds.restore import restore_same_boot
 from tierd.kdamonds.rollback import roll_back, roll_back_kdamond, steps_failed, undo_failed
 from tierd.kdamonds.saved import SavedKnob, SavedState, changing
 from tierd.machine.neighbours import kdamonds
-from tierd.plans.changes import Change, ChangeMethod, kdamond_of, values
+from tierd.plans.changes import Change, ChangeMethod, is_gate, kdamond_of, values
 from tierd.plans.damon import Command, Write, Writes, kdamond_dir
 from tierd.plans.plan import Plan
 
@@ -200,25 +200,33 @@ def command(kernel: Kernel, applied: Applied, index: int, what: Command) -> None
 
 
 def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
-    """Write goal values (`.../quotas/goals/...`) and commit the goals of their kdamonds."""
-    assert all(_GOAL.search(write.path) for write in changes)
+    """Write goal values and gates, and commit them.
+
+    Goals have a commit of their own. A kdamond with a changed gate needs a commit of everything.
+    """
+    assert all(_GOAL.search(write.path) or is_gate(write.path) for write in changes)
     named = {kdamond_of(write.path) for write in changes}
     indices = tuple(sorted(index for index in named if index is not None))
+    gated = {kdamond_of(write.path) for write in changes if is_gate(write.path)}
+    commits = {one: Command.commit if one in gated else Command.commit_goals for one in indices}
     for index in indices:
         kernel.require_running(index, "the last tick", applied.pids[index])
     before = tuple(Write(write.path, kernel.sysfs.read(write.path)) for write in changes)
     try:
+        whole = tuple(index for index in indices if index in gated)
+        change = Change(ChangeMethod.commit, changes, whole)
+        keep_tuned_intervals(kernel, applied.saved.writes, change, applied.pids)
         for write in changes:
             kernel.put(write)
         for index in indices:
-            kernel.command(index, Command.commit_goals, applied.pids[index])
+            kernel.command(index, commits[index], applied.pids[index])
     except TierdError as error:
         attempts = Attempts()
         for write in before:
             attempts.run(partial(kernel.put, write))
         on = attempts.run(lambda: tuple(i for i in indices if kernel.status(i).on))
         for index in on or ():
-            commit = partial(kernel.command, index, Command.commit_goals, applied.pids[index])
+            commit = partial(kernel.command, index, commits[index], applied.pids[index])
             attempts.run(commit)
         if attempts.failed:
             raise steps_failed(error, attempts) from error

@@ -11,7 +11,7 @@ from tierd.errors import Conflict
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
 from tierd.kdamonds.saved import SavedState
 from tierd.machine.neighbours import Kdamond, kdamonds
-from tierd.plans.changes import tuned, values
+from tierd.plans.changes import changes_while_running, tuned, values
 from tierd.plans.damon import Action, Write, Writes
 
 # The values of the files of a new kdamond, by the end of the path. All other files hold 0.
@@ -113,7 +113,7 @@ def altered(kernel: Kernel, saved: SavedState) -> tuple[tuple[Write, str], ...]:
 
 def _changes_by_itself(path: str) -> bool:
     """True if the value of the file changes without a change of the plan."""
-    return path.endswith(("/state", "/current_value"))
+    return path.endswith("/state") or changes_while_running(path)
 
 
 def describe(kdamond: Kdamond) -> str:

@@ -14,17 +14,19 @@ from functools import partial
 
 from tierd.errors import TierdError
 from tierd.kdamonds.applied import RESTORE_AGAIN, UndoFailed
+from tierd.kdamonds.build import keep_tuned_intervals
 from tierd.kdamonds.kernel import NR_KDAMONDS, Attempts, Kernel, NotVerified, same_value
 from tierd.kdamonds.ownership import ALTERED_HINT, Standing, altered, describe_all, standing
 from tierd.kdamonds.saved import HINT, SavedKnob, SavedState, from_text
 from tierd.machine.features import KDAMONDS
 from tierd.machine.neighbours import kdamonds
-from tierd.plans.changes import kdamond_of, values
-from tierd.plans.damon import Command, Metric, Write, Writes, state_path
+from tierd.plans.changes import Change, ChangeMethod, is_gate, kdamond_of, values
+from tierd.plans.damon import GATE_CLOSED, Command, Metric, Write, Writes, state_path
+from tierd.plans.plan import TARGET
 from tierd.record import rundir
 from tierd.record.rundir import RunDir
 from tierd.sysfs import SysfsError, optional
-from tierd.tuner.throttle import RESET, TARGET
+from tierd.tuner.throttle import RESET
 
 # Tries of a restore. A short failure is over at the second try. If that fails too, a third would.
 PASSES_MAX = 2
@@ -193,21 +195,31 @@ def _park_all(kernel: Kernel, saved: SavedState, attempts: Attempts) -> tuple[in
     """Park the quotas of each kdamond, even if another one failed; return the parked indices."""
     if standing(kernel, saved) is not Standing.ours:
         return ()
-    targets = goal_targets(saved.writes)
+    parked = {
+        path: str(target * RESET.value // TARGET)
+        for path, target in goal_targets(saved.writes).items()
+    }
+    gates = {write.path: GATE_CLOSED for write in saved.writes if is_gate(write.path)}
     count = kernel.count()
-    return tuple(i for i in range(count) if attempts.run(partial(_park, kernel, i, targets)))
+    park = partial(_park, kernel, saved, {**parked, **gates})
+    return tuple(i for i in range(count) if attempts.run(partial(park, i)))
 
 
-def _park(kernel: Kernel, index: int, targets: Mapping[str, int]) -> bool:
-    """Return True if the kdamond has inputs, and its quotas were parked."""
+def _park(kernel: Kernel, saved: SavedState, parked: Mapping[str, str], index: int) -> bool:
+    """Return True if the kdamond has inputs or gates, and its quotas were parked."""
     status = kernel.status(index)
     # If tierd was killed while it changed the directories, some of the files may be missing.
-    inputs = kernel.found(path for path in targets if kdamond_of(path) == index)
-    if not status.on or not inputs:
+    found = kernel.found(path for path in parked if kdamond_of(path) == index)
+    if not status.on or not found:
         return False
-    for path in inputs:
-        kernel.put(Write(path, str(targets[path] * RESET.value // TARGET)))
-    kernel.command(index, Command.commit_goals, status.pid)
+    writes = tuple(Write(path, parked[path]) for path in found)
+    gated = any(is_gate(path) for path in found)
+    if gated:
+        change = Change(ChangeMethod.commit, writes, (index,))
+        keep_tuned_intervals(kernel, saved.writes, change, saved.pids)
+    for write in writes:
+        kernel.put(write)
+    kernel.command(index, Command.commit if gated else Command.commit_goals, status.pid)
     return True
 
 

@@ -13,7 +13,7 @@ from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import Rival
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
 from tierd.plans.damon import Metric
-from tierd.plans.plan import Aim, Direction, Migration
+from tierd.plans.plan import OPEN_INPUT, Aim, Direction, Grain, Migration
 from tierd.record.scheme_totals import Series, Totals
 from tierd.record.snapshot import (
     EventStatus,
@@ -155,12 +155,19 @@ def _scheme(running: Running, one: Migration) -> SchemeStatus:
         tried_bytes_total=series.total.sz_tried,
         applied_bytes_total=series.total.sz_applied,
         quota_exceeded_total=series.total.qt_exceeds,
-        quota_effective_bytes=now.effective_bytes if now else None,
+        quota_effective_bytes=_quota_bytes(running, one, now) if now else None,
         quota_bytes_max=one.quota_bytes_max,
         applied_bytes_per_s=_rate(running, one),
         wanted_bytes_per_s=want.bytes_per_s if want else None,
         reason=want.reason if want else one.reason,
     )
+
+
+def _quota_bytes(running: Running, one: Migration, now: SchemeSample) -> int:
+    """Return the quota in force. A sweep that is closed has none, whatever its file says."""
+    in_force = running.tuning.in_force.get(one.id)
+    closed = one.grain is Grain.pages and in_force and in_force.value != OPEN_INPUT
+    return 0 if closed else now.effective_bytes
 
 
 def _scheme_sample(sample: Sample | None, one: Migration) -> SchemeSample | None:

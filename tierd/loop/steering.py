@@ -24,8 +24,8 @@ from tierd.machine import cputime
 from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Feature
 from tierd.machine.sample_reader import free_bytes, read_sample
-from tierd.plans.damon import Command, Write, input_path
-from tierd.plans.plan import Controller
+from tierd.plans.damon import Command
+from tierd.plans.plan import Controller, input_writes
 from tierd.record import scheme_totals
 from tierd.record.scheme_totals import Statistics
 from tierd.tuner.measurement import Limits
@@ -51,7 +51,7 @@ def refresh(outside: Outside, running: Running, applied: Applied, alive: Set[int
         if applied.plan.kdamonds[kdamond].refresh_ms:
             # The kernel does it by itself.
             continue
-        mine = {one.id for one in applied.plan.migrations if one.kdamond == kdamond}
+        mine = {one.id for one in applied.plan.of_regions if one.kdamond == kdamond}
         # Parked quotas do not change. The others come last, because they change the soonest.
         quotas = () if mine <= running.tuning.parked else (Command.update_effective,)
         for what in (Command.update_stats, *quotas):
@@ -100,7 +100,12 @@ def step(outside: Outside, running: Running, applied: Applied) -> Running:
     """Decide by the sample, and write. In observe mode decisions are reported and not written."""
     if running.sample is None:
         return running
-    timing = Timing(outside.clock.monotonic(), running.refresh.command_s, running.refresh.quotas_s)
+    timing = Timing(
+        outside.clock.monotonic(),
+        running.refresh.command_s,
+        running.refresh.quotas_s,
+        {node: one.total_s for node, one in running.counters.cpu.items()},
+    )
     limits = _limits(running, applied)
     tuning, inputs = feedback.step(running.tuning, applied.plan, limits, running.sample, timing)
     if running.config.mode is not Mode.observe:
@@ -132,9 +137,11 @@ def leave(outside: Outside, running: Running, applied: Applied) -> None:
 def _limits(running: Running, applied: Applied) -> Limits:
     return Limits(
         controller=applied.plan.tuner.loop,
-        migrations=applied.plan.migrations,
+        migrations=applied.plan.of_regions,
         headroom_bp=running.config.headroom_bp,
         charges_failures=not running.capabilities.has(Feature.fail_charge),
+        sweeps=applied.plan.sweeps,
+        cost_bp=running.config.cost_bp,
     )
 
 
@@ -146,15 +153,17 @@ def _with_glance(kernel: Kernel, tuning: Tuning) -> Tuning:
 
 def _write(kernel: Kernel, applied: Applied, tuning: Tuning, inputs: Inputs) -> Tuning:
     """Write the inputs that are not in force yet."""
-    for _, migrations in groupby(applied.plan.migrations, key=attrgetter("kdamond")):
-        wants = [(one, inputs[one.id]) for one in migrations if one.id in inputs]
+    steered = sorted(applied.plan.steered, key=attrgetter("kdamond"))
+    for _, movers in groupby(steered, key=attrgetter("kdamond")):
+        wants = [(one, inputs[one.id]) for one in movers if one.id in inputs]
         # A kdamond uses the input from its next sample. Some kernels return from the command much
         # later.
         since_s = kernel.clock.monotonic()
         new = tuple(
-            Write(input_path(one.kdamond, one.scheme), str(want.value))
+            write
             for one, want in wants
             if not tuning.is_in_force(one.id, want)
+            for write in input_writes(one, want.value)
         )
         if new:
             apply.tune(kernel, applied, new)

@@ -3,7 +3,8 @@
 Rules of this file:
 1. Pure: the values of the kernel's files are an argument, as text by path.
 2. Writing another count (nr_*) empties its directory, so all files below it are written again.
-3. Files that DAMON itself writes (tuned intervals) and readings (current_value) are not compared.
+3. Files that DAMON itself writes (tuned intervals), readings (current_value) and gates are not
+   compared.
 """
 
 import re
@@ -35,6 +36,7 @@ _STRUCTURE = re.compile(
 _COUNT = re.compile(r"/nr_(kdamonds|contexts|targets|regions|schemes|goals|filters)$")
 _GOAL_VALUE = re.compile(r"/quotas/goals/\d+/target_value$")
 _READING = re.compile(r"/quotas/goals/\d+/current_value$")
+_GATE = re.compile(r"/watermarks/(high|mid)$")
 _TUNED = re.compile(r"/intervals/(sample_us|aggr_us)$")
 _INTERVALS_GOAL = "intervals_goal/access_bp"
 _KDAMOND = re.compile(re.escape(KDAMONDS) + r"/(\d+)/")
@@ -62,6 +64,16 @@ def is_state(write: Write) -> bool:
 def is_count(path: str) -> bool:
     """True if writing the file makes new, empty, numbered directories beside it."""
     return _COUNT.search(path) is not None
+
+
+def is_gate(path: str) -> bool:
+    """True if the file opens and closes a gated scheme."""
+    return _GATE.search(path) is not None
+
+
+def changes_while_running(path: str) -> bool:
+    """True if tierd changes the value of the file without a change of the plan."""
+    return _READING.search(path) is not None or is_gate(path)
 
 
 def values(writes: Iterable[Write]) -> dict[str, str]:
@@ -105,8 +117,8 @@ def difference(found: Mapping[str, str], wanted: Writes) -> Change:
 def _loose(found: Mapping[str, str], wanted: Mapping[str, str]) -> frozenset[str]:
     """Return the files that may hold another value than wanted.
 
-    These are readings, and intervals that the kernel tunes. If the goal of that tuning changes,
-    the intervals must start over, so they are not among them.
+    These are readings, gates, and intervals that the kernel tunes. If the goal of that tuning
+    changes, the intervals must start over, so they are not among them.
     """
     free = set()
     for path in tuned(wanted):
@@ -114,7 +126,7 @@ def _loose(found: Mapping[str, str], wanted: Mapping[str, str]) -> frozenset[str
         goal = [p for p in wanted if p.startswith(f"{folder}/intervals_goal/")]
         if all(found.get(p) == wanted[p] for p in goal):
             free.add(path)
-    return frozenset(free | {path for path in wanted if _READING.search(path)})
+    return frozenset(free | {path for path in wanted if changes_while_running(path)})
 
 
 def _method(path: str) -> ChangeMethod:

@@ -9,6 +9,9 @@ Rules of this file:
 from typing import Any
 
 from tierd.plans.damon import (
+    GATE_CLOSED,
+    GATE_INTERVAL_US,
+    GATE_METRIC,
     UNTUNED,
     Action,
     Context,
@@ -76,11 +79,11 @@ def _scheme(scheme: Scheme) -> dict[str, Any]:
         "apply_interval_us": f"{scheme.apply_interval_us} us",
         "quotas": _quota(scheme.quota),
         "watermarks": {
-            "metric": "none",
-            "interval_us": "0 us",
-            "high_permil": "0",
-            "mid_permil": "0",
-            "low_permil": "0",
+            "metric": GATE_METRIC if scheme.gated else "none",
+            "interval_us": f"{GATE_INTERVAL_US if scheme.gated else 0} us",
+            "high_permil": GATE_CLOSED,
+            "mid_permil": GATE_CLOSED,
+            "low_permil": GATE_CLOSED,
         },
         "filters": [_filter(entry) for entry in scheme.filters],
     }

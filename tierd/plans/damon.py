@@ -23,6 +23,16 @@ ULONG_MAX = 2**64 - 1
 PAGE_BYTES = 4096
 
 
+# What opens and closes a gate: the values of `high` and `mid`, in permil of free memory. There is
+# always some.
+GATE_METRIC = "free_mem_rate"
+GATE_CLOSED = "0"
+GATE_OPEN = "1000"
+
+# How often a kdamond checks its watermarks if none of its schemes is active. One always is.
+GATE_INTERVAL_US = 100_000
+
+
 class Operations(StrEnum):
     """What a context watches: physical memory, since only that has nodes."""
 
@@ -191,6 +201,8 @@ class Scheme:
     apply_interval_us: int
     quota: Quota
     filters: tuple[Filter, ...] = ()
+    gated: bool = False
+    """True if its watermarks hold it where it is, until they are opened and committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +244,11 @@ def scheme_dir(kdamond: int, scheme: int) -> str:
 def input_path(kdamond: int, scheme: int) -> str:
     """Return the file for the input of a scheme's only goal."""
     return f"{scheme_dir(kdamond, scheme)}/quotas/goals/0/current_value"
+
+
+def gate_paths(kdamond: int, scheme: int) -> tuple[str, ...]:
+    """Return the files that open and close a gated scheme."""
+    return tuple(f"{scheme_dir(kdamond, scheme)}/watermarks/{name}" for name in ("high", "mid"))
 
 
 def writes(kdamonds: Iterable[Kdamond], capabilities: Capabilities) -> Writes:
@@ -300,8 +317,23 @@ def _scheme(scheme: Scheme, capabilities: Capabilities) -> _Entries:
     yield from _below("access_pattern/age", _span(scheme.pattern.age))
     yield "apply_interval_us", str(scheme.apply_interval_us)
     yield from _below("quotas", _quota(scheme.quota, capabilities))
-    yield "watermarks/metric", "none"
+    if scheme.gated:
+        yield from _below("watermarks", _gate())
+    else:
+        yield "watermarks/metric", "none"
     yield from _filters(scheme.filters, capabilities)
+
+
+def _gate() -> _Entries:
+    """A scheme is active while the free memory is between `low` and `mid`, in permil of all.
+
+    While it is not active it stays where it is. A quota of a byte would begin at the first address
+    again, before Linux 7.2.
+    """
+    yield "metric", GATE_METRIC
+    yield "interval_us", str(GATE_INTERVAL_US)
+    for name in ("high", "mid", "low"):
+        yield name, GATE_CLOSED
 
 
 def _quota(quota: Quota, capabilities: Capabilities) -> _Entries:

@@ -4,12 +4,29 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd.configuration.config import Mode
-from tierd.plans.damon import Kdamond, Metric, Write, Writes, fingerprint, input_path
+from tierd.plans.damon import (
+    GATE_CLOSED,
+    GATE_OPEN,
+    Kdamond,
+    Metric,
+    Write,
+    Writes,
+    fingerprint,
+    gate_paths,
+    input_path,
+)
 from tierd.plans.scope import Match
 from tierd.units import BP_MAX
 
+TARGET = 10_000
+"""The target_value of a goal that tierd steers. An input of the same value keeps the quota."""
+
 # The input of a goal with which a quota doubles in every window: it is a score of zero.
 GROWING_INPUT = 0
+
+# The inputs of a sweep's goal. Its tuner is `temporal`: the goal is reached, or it is not.
+OPEN_INPUT = 0
+CLOSED_INPUT = 2 * TARGET
 
 
 class Direction(StrEnum):
@@ -17,6 +34,28 @@ class Direction(StrEnum):
 
     promote = "promote"
     demote = "demote"
+
+
+class Grain(StrEnum):
+    """What a migration tells hot memory from cold memory by."""
+
+    regions = "regions"
+    """Access counts of whole regions."""
+    pages = "pages"
+    """Visits to single pages."""
+
+
+class Visit(StrEnum):
+    """What a sweep does with each page that it visits. Each visit makes the page old."""
+
+    promote = "promote"
+    """Moves the page up if it is young: touched since the last visit."""
+    demote = "demote"
+    """Moves the page down if it is old."""
+    clear = "clear"
+    """Moves nothing. A visit to promote follows a short time later."""
+    reset = "reset"
+    """Moves nothing. It runs once at the start: pages are young from when they were filled."""
 
 
 class Controller(StrEnum):
@@ -71,6 +110,45 @@ class Migration:
     """Bytes per window. It is more than the rate where the kernel charges failed tries."""
     window_us: int
     reason: str
+    grain: Grain = Grain.regions
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A scheme that visits all pages of a node in the order of their addresses.
+
+    It is open or closed. While it is closed it stays where it is. A sweep that moves pages is also
+    a migration, with the same id.
+    """
+
+    id: str
+    visit: Visit
+    node: int
+    target_node: int
+    """The node that pages move to. A sweep that moves nothing has one too: DAMON wants it."""
+    kdamond: int
+    scheme: int
+    quota_bytes: int
+    """The memory that it visits in one window."""
+    window_us: int
+    round_bytes: int
+    """The memory that it visits in one round."""
+    gated: bool
+    """True if watermarks open and close it; else the input of its goal does."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        """How much memory it visits per second."""
+        return self.quota_bytes * 1e6 / self.window_us
+
+    @property
+    def moves(self) -> bool:
+        return self.visit in (Visit.promote, Visit.demote)
+
+    @property
+    def beside(self) -> str:
+        """The id of the migration by regions that has the same source, target and rate."""
+        return f"{self.visit}-{self.node}-{self.target_node}"
 
 
 class Sense(StrEnum):
@@ -131,6 +209,7 @@ class Plan:
     watches: tuple[Watch, ...]
     migrations: tuple[Migration, ...]
     sensors: tuple[Sensor, ...]
+    sweeps: tuple[Sweep, ...]
     knobs: tuple[Knob, ...]
     writes: Writes
     nodes: tuple[int, ...]
@@ -158,11 +237,22 @@ class Plan:
         """The writes that build new kdamonds. If `grows_at_start`, the inputs make quotas grow."""
         if not self.grows_at_start:
             return self.writes
-        inputs = {input_path(one.kdamond, one.scheme) for one in self.migrations}
-        return tuple(
-            Write(one.path, str(GROWING_INPUT)) if one.path in inputs else one
-            for one in self.writes
-        )
+        begun = [
+            *(input_writes(one, GROWING_INPUT) for one in self.of_regions),
+            *(input_writes(one, OPEN_INPUT) for one in self.sweeps if one.visit is Visit.reset),
+        ]
+        first = {one.path: one.value for listed in begun for one in listed}
+        return tuple(Write(one.path, first.get(one.path, one.value)) for one in self.writes)
+
+    @property
+    def steered(self) -> tuple[Migration | Sweep, ...]:
+        """The schemes that tierd steers."""
+        return (*self.of_regions, *self.sweeps)
+
+    @property
+    def of_regions(self) -> tuple[Migration, ...]:
+        """The migrations that regions steer."""
+        return tuple(one for one in self.migrations if one.grain is Grain.regions)
 
     def series(self, migration: Migration) -> str:
         """Return the name for the totals of a scheme. `observe` has totals of its own."""
@@ -172,3 +262,11 @@ class Plan:
         """Return the migration of a scheme in the kernel; None if the scheme is a sensor."""
         wanted = (kdamond, scheme)
         return next((one for one in self.migrations if (one.kdamond, one.scheme) == wanted), None)
+
+
+def input_writes(mover: Migration | Sweep, value: int) -> Writes:
+    """Return the writes that give a scheme this input, once they are committed."""
+    if isinstance(mover, Sweep) and mover.gated:
+        text = GATE_OPEN if value == OPEN_INPUT else GATE_CLOSED
+        return tuple(Write(path, text) for path in gate_paths(mover.kdamond, mover.scheme))
+    return (Write(input_path(mover.kdamond, mover.scheme), str(value)),)

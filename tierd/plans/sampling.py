@@ -32,6 +32,27 @@ DEMAND_COLD_AGE = 3
 # fewer samples, memory that is accessed some times per second would look cold by chance.
 DEMAND_COLD_US_MIN = 600_000
 
+# Regions of a node under the demand tuner, if their number is limited by nothing else. It takes all
+# pages of a region for equally hot, so regions must be small.
+DEMAND_NR_REGIONS = Span(50, 1_000)
+DEMAND_NR_REGIONS_LARGE = Span(100, 10_000)
+LARGE_NODE_BYTES = 256 << 30
+
+# A sample makes a page old. A visit to pages must see what was touched since the last visit, so
+# samples come to the same page only once in so many seconds, on average.
+SAMPLED_S = 20.0
+NR_REGIONS_MIN = 10
+
+
+def demand_regions(node_bytes: int, intervals: Intervals, *, visits: bool) -> Span:
+    """Return the number of regions of a node under the demand tuner."""
+    span = DEMAND_NR_REGIONS if node_bytes <= LARGE_NODE_BYTES else DEMAND_NR_REGIONS_LARGE
+    if not visits:
+        return span
+    samples_per_s = node_bytes / PAGE_BYTES / SAMPLED_S
+    most = max(NR_REGIONS_MIN, min(span.max, int(samples_per_s * intervals.sample_us / 1e6)))
+    return Span(min(span.min, max(NR_REGIONS_MIN, most // 2)), most)
+
 
 def intervals(capabilities: Capabilities, config: Config, loop: Controller) -> Intervals:
     """Return how often DAMON samples, with the goal by which the kernel tunes that, if it can."""

@@ -128,11 +128,16 @@ def _per_scheme(value: Callable[[SchemeStatus], float | None]) -> Callable[[Seen
 
 def _moved(direction: Direction) -> Callable[[Seen], Values]:
     """Return what was moved in one direction, per pair of nodes; nothing in observe mode."""
-    return lambda seen: (
-        ((str(scheme.source_node), str(scheme.target_node)), scheme.applied_bytes_total)
-        for scheme in seen.snapshot.schemes
-        if scheme.action == direction and seen.snapshot.mode != Mode.observe
-    )
+
+    def values(seen: Seen) -> Values:
+        moved: dict[tuple[str, ...], float] = {}
+        for scheme in seen.snapshot.schemes:
+            if scheme.action == direction and seen.snapshot.mode != Mode.observe:
+                pair = (str(scheme.source_node), str(scheme.target_node))
+                moved[pair] = moved.get(pair, 0) + scheme.applied_bytes_total
+        yield from moved.items()
+
+    return values
 
 
 def _node_vmstat(name: str) -> Metric:

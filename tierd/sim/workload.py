@@ -24,6 +24,24 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Scatter:
+    """Fault in several sets at once, with their pages mixed at random, as in a hash table."""
+
+    sets: tuple[tuple[PageSet, int], ...]
+    """Each set, and its bytes."""
+    nodes: tuple[int, ...]
+    at_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Mix the pages of some sets at random: what was hot may be cold now, and the reverse."""
+
+    names: tuple[str, ...]
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """Free `bytes` of a set."""
 
@@ -56,7 +74,7 @@ class ChangeRate:
     at_us: int
 
 
-WorkloadEvent = Place | Release | Shift | ChangeRate
+WorkloadEvent = Place | Scatter | Shuffle | Release | Shift | ChangeRate
 
 
 class Workload:
@@ -97,12 +115,33 @@ class Workload:
                     memory.add_set(event.page_set)
                 pages = event.bytes // PAGE_BYTES
                 memory.populate(event.page_set.name, pages, event.nodes, now_us)
+            case Scatter():
+                self._scatter(memory, event, now_us)
+            case Shuffle():
+                blocks = [at for name in event.names for at in memory.find(name, len(memory.held))]
+                self._mix(memory, event.names, blocks)
             case Release():
                 memory.release(event.name, event.bytes // PAGE_BYTES)
             case ChangeRate():
                 memory.set_rate(event.name, event.rate_hz)
             case Shift():
                 self._shift(memory, event)
+
+    def _scatter(self, memory: Memory, event: Scatter, now_us: int) -> None:
+        for page_set, size in event.sets:
+            memory.add_set(page_set)
+            memory.populate(page_set.name, size // PAGE_BYTES, event.nodes, now_us)
+        names = tuple(page_set.name for page_set, _ in event.sets)
+        blocks = [at for name in names for at in memory.find(name, len(memory.held))]
+        self._mix(memory, names, blocks)
+
+    def _mix(self, memory: Memory, names: tuple[str, ...], blocks: list[int]) -> None:
+        """Give each set as many of the blocks as it had, but others."""
+        counts = [len(memory.find(name, len(memory.held))) for name in names]
+        self._rng.shuffle(blocks)
+        for name, count in zip(names, counts, strict=True):
+            memory.exchange(blocks[:count], name)
+            del blocks[:count]
 
     def _shift(self, memory: Memory, event: Shift) -> None:
         """Swap the heat of a run of pages: data that is used together is stored together."""

@@ -10,13 +10,16 @@ Rules of this file:
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tierd.tuner import demotion, heat, node_state, promotion
+from tierd.plans.plan import Visit
+from tierd.tuner import demotion, heat, node_state, pages, promotion
 from tierd.tuner.average import moving
+from tierd.tuner.gate import Room, Seen
 from tierd.tuner.habit import Habit, learn
 from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement
 from tierd.tuner.node_state import NodeState
-from tierd.tuner.round import Want, fast_nodes
+from tierd.tuner.pages import Decided, PagesState, Tick
+from tierd.tuner.round import FastNode, Want, fast_nodes
 
 # Seconds over which memory pressure is averaged. A kswapd that works for a fifth of a second now
 # and then does not stop promotion.
@@ -34,6 +37,7 @@ class ControllerState:
     """The heat of each node."""
     pressure: float = 0.0
     """Share of the time that tasks waited for memory, lately."""
+    pages: PagesState = field(default_factory=PagesState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +46,23 @@ class Decision:
 
     wants: Mapping[str, Want]
     headroom_bytes: Mapping[int, int]
+    sweeps: Decided = field(default_factory=Decided)
+    """What the sweeps do. It is empty between two rounds."""
 
 
 def decide(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[ControllerState, Decision]:
-    """Learn from a measurement, and decide."""
-    return again(_learned(state, measurement, limits), measurement, limits)
+    """Learn from a measurement, and decide: first by regions, then by pages."""
+    state, decision = again(_learned(state, measurement, limits), measurement, limits)
+    if not limits.sweeps:
+        return state, decision
+    rooms = {
+        node.id: _room(node, state.nodes[node.id], decision.headroom_bytes[node.id])
+        for node in fast_nodes(measurement, limits, state.habits, state.heats, state.pressure)
+    }
+    by_page, decided = pages.decide(state.pages, _tick(measurement, limits, rooms))
+    return replace(state, pages=by_page), replace(decision, sweeps=decided)
 
 
 def again(
@@ -71,6 +85,51 @@ def again(
     return replace(state, habits=habits), Decision(wants, headroom)
 
 
+def _room(node: FastNode, known: NodeState, headroom_bytes: int) -> Room:
+    coming = promotion.wanted_bytes_per_s(known, node)
+    return Room(
+        node=node.id,
+        total_bytes=node.now.total_bytes,
+        free_bytes=node.now.free_bytes,
+        floor_bytes=node.now.mark_bytes + node.huge_room_bytes,
+        headroom_bytes=headroom_bytes,
+        wanted_bytes=demotion.ahead_bytes(node, coming),
+        stopped="tasks wait for memory" if node.pressed else "",
+    )
+
+
+def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -> Tick:
+    """Return what one tick knows for the decisions by page."""
+    seen: dict[int, Seen] = {}
+    over: dict[str, float] = {}
+    rates = {one.id: one.rate_max_bytes_per_s for one in limits.migrations}
+    for sweep in limits.sweeps:
+        did = measurement.sweeps[sweep.id]
+        known = seen.get(sweep.node) or Seen(
+            seconds=measurement.seconds,
+            window_s=did.window_s,
+            round_bytes=sweep.round_bytes,
+            bytes_per_s=sweep.quota_bytes / did.window_s,
+            heat=measurement.nodes[sweep.node].heat_bytes,
+        )
+        visit = sweep.visit
+        seen[sweep.node] = replace(
+            known,
+            visited_bytes=_with(known.visited_bytes, visit, did.tried_bytes),
+            moved_bytes=_with(known.moved_bytes, visit, did.applied_bytes),
+        )
+        if sweep.moves:
+            by_region = measurement.schemes[sweep.beside]
+            moved = did.applied_bytes + by_region.applied_bytes
+            over[sweep.id] = moved - rates[sweep.beside] * measurement.seconds
+    tried = {one.id: measurement.sweeps[one.id].total_tried_bytes for one in limits.sweeps}
+    return Tick(limits.sweeps, rooms, seen, over, limits.cost_bp, measurement.cpu_s, tried)
+
+
+def _with(counts: Mapping[Visit, int], visit: Visit, more: int) -> Mapping[Visit, int]:
+    return {**counts, visit: counts.get(visit, 0) + more}
+
+
 def _learned(state: ControllerState, measurement: Measurement, limits: Limits) -> ControllerState:
     seconds = measurement.seconds
     habits = {
@@ -81,9 +140,12 @@ def _learned(state: ControllerState, measurement: Measurement, limits: Limits) -
         node: heat.learn(state.heats.get(node), now, seconds)
         for node, now in measurement.nodes.items()
     }
+    if limits.sweeps:
+        # Regions that are only a little warm are the business of the sweeps.
+        heats = {node: replace(one, faint_bytes=0.0) for node, one in heats.items()}
     pressure = moving(state.pressure, measurement.pressure, seconds, PRESSURE_S)
     nodes = {
         node.id: node_state.learn(state.nodes.get(node.id), node, heats[node.id].all_bytes)
         for node in fast_nodes(measurement, limits, habits, heats, pressure)
     }
-    return ControllerState(nodes, habits, heats, pressure)
+    return ControllerState(nodes, habits, heats, pressure, state.pages)

@@ -19,6 +19,10 @@ AHEAD_PER_HEAT = 1.25
 # quota it would need a second to start again, and promotion would have no room.
 PAYING_SHARE = 1 / 8
 
+# Where visits to pages make the room, regions help if so much is lacking below the mark, as a share
+# of the node. A region that looks cold may have a hot page.
+SHORT_SHARE = 0.01
+
 # If most tries fail, and then all succeed, demotion makes too much room. Until the next round it
 # makes at most this many times the missing room.
 OVER_MAX = 2.0
@@ -27,7 +31,11 @@ OVER_MAX = 2.0
 def demote(node: FastNode, headroom: int, coming_bytes_per_s: float) -> dict[str, Want]:
     """Return what each demotion from a node should do, while so much is to come up."""
     free = node.now.free_bytes
-    lacking = headroom + _ahead_bytes(node, coming_bytes_per_s) - free
+    if node.goes_by_page:
+        # Visits to its pages make the room. Whole regions only go if that is not enough.
+        headroom = node.now.mark_bytes - round(SHORT_SHARE * node.now.total_bytes)
+        coming_bytes_per_s = 0.0
+    lacking = headroom + ahead_bytes(node, coming_bytes_per_s) - free
     if lacking < node.dead_bytes:
         spare = format_size(max(0, free - headroom))
         reason = f"parked: node {node.id} has its headroom, and {spare} more"
@@ -43,7 +51,7 @@ def demote(node: FastNode, headroom: int, coming_bytes_per_s: float) -> dict[str
     }
 
 
-def _ahead_bytes(node: FastNode, coming_bytes_per_s: float) -> float:
+def ahead_bytes(node: FastNode, coming_bytes_per_s: float) -> float:
     """Return the room to make beyond the headroom.
 
     Until the next round promotion goes on at its present rate, and it needs more room ahead of

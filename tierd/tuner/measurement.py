@@ -5,11 +5,11 @@ it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample
-from tierd.plans.plan import Controller, Direction, Migration, Plan, Sense, Sensor
+from tierd.plans.plan import Controller, Direction, Migration, Plan, Sense, Sensor, Sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,13 @@ class Limits:
 
     controller: Controller
     migrations: tuple[Migration, ...]
+    """Those that go by regions."""
     headroom_bp: int
     charges_failures: bool
     """True if a byte that was tried and not moved uses up quota (before fail_charge, 7.2)."""
+    sweeps: tuple[Sweep, ...] = ()
+    cost_bp: int = 0
+    """The share of a processor that the sweeps of each kdamond may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ class SchemeMeasurement:
     quota_bytes: int
     window_s: float
     """How long its windows really were, on average."""
+    total_tried_bytes: int = 0
+    """What it has tried since its kdamond began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +74,15 @@ class Measurement:
     seconds: float
     nodes: Mapping[int, NodeMeasurement]
     schemes: Mapping[str, SchemeMeasurement]
-    """The scheme of each migration, by the id of the migration."""
+    """The scheme of each migration by regions, by the id of the migration."""
+    sweeps: Mapping[str, SchemeMeasurement] = field(default_factory=dict)
+    """Each sweep, by its id."""
     pressure: float = 0.0
     """Share of the time that some task waited for memory."""
     stalls: int = 0
     """Allocations that had to free memory before they could go on."""
+    cpu_s: Mapping[int, float] = field(default_factory=dict)
+    """The processor time of the kdamond of each node, as far as it is known."""
     again_s: float = inf
     """Seconds until free memory is read again, if that is before the next round."""
 
@@ -114,7 +124,11 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
         },
         schemes={
             one.id: _scheme(pairs[one.kdamond], one, seconds, windows.get(one.kdamond, 0.0))
-            for one in plan.migrations
+            for one in plan.of_regions
+        },
+        sweeps={
+            one.id: _scheme(pairs[one.kdamond], one, seconds, windows.get(one.kdamond, 0.0))
+            for one in plan.sweeps
         },
         pressure=_some_us(before, now) / (seconds * 1e6),
         stalls=_stalls(now) - _stalls(before),
@@ -126,7 +140,7 @@ def quotas(plan: Plan, now: Sample) -> dict[str, int]:
     running = {one.index: one for one in now.kdamonds if one.state == "on"}
     return {
         one.id: _scheme_sample(running[one.kdamond], one.scheme).effective_bytes
-        for one in plan.migrations
+        for one in plan.of_regions
         if one.kdamond in running
     }
 
@@ -167,10 +181,13 @@ def _node(
 
 
 def _scheme(
-    pair: tuple[KdamondSample, KdamondSample], migration: Migration, seconds: float, windows: float
+    pair: tuple[KdamondSample, KdamondSample],
+    mover: Migration | Sweep,
+    seconds: float,
+    windows: float,
 ) -> SchemeMeasurement:
-    before, now = (_scheme_sample(one, migration.scheme) for one in pair)
-    window_s = migration.window_us / 1e6
+    before, now = (_scheme_sample(one, mover.scheme) for one in pair)
+    window_s = mover.window_us / 1e6
     return SchemeMeasurement(
         tried_bytes=now.sz_tried - before.sz_tried,
         applied_bytes=now.sz_applied - before.sz_applied,
@@ -178,6 +195,7 @@ def _scheme(
         # A kdamond's work makes a window longer, and a sample may make it a little shorter. The
         # first window after a start or a change of intervals is not reliable.
         window_s=max(window_s / 2, seconds / windows) if windows >= 1 else window_s,
+        total_tried_bytes=now.sz_tried,
     )
 
 

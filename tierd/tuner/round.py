@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from tierd.plans.plan import Direction, Migration
+from tierd.plans.plan import Direction, Migration, Visit
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
@@ -33,6 +33,9 @@ HUGE_SHARE = 0.5
 # MB/s, and until then little moves in vain. It is never more than the bytes to move
 # (docs/constants.md).
 READY_BYTES = 256 << 10
+
+# Seconds. If a round of visits to the pages of a node takes longer, regions make room too.
+ROUND_S_MAX = 30.0
 
 # Share of a node. Less than this is noise of sampling.
 DEAD_SHARE = 0.002
@@ -127,6 +130,16 @@ class FastNode:
     @property
     def pressed(self) -> bool:
         return self.measurement.stalls > 0 or self.pressure > PRESSURE_MAX
+
+    @property
+    def goes_by_page(self) -> bool:
+        """Whether visits to its pages are quick enough to make all the room that is wanted."""
+        return any(
+            sweep.node == self.id
+            and sweep.visit is Visit.demote
+            and sweep.round_bytes <= ROUND_S_MAX * sweep.bytes_per_s
+            for sweep in self.limits.sweeps
+        )
 
     @property
     def promoted_bytes(self) -> int:

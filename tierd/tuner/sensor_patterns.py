@@ -38,6 +38,11 @@ def sensor_patterns(
         yield SensorPattern(Sense.cold, cold)
 
 
+def sure_accesses(samples: int) -> int:
+    """Return the least access count of a region that is hot by more than chance."""
+    return ceil(samples * HEAT_SHARES[0])
+
+
 def _hot_patterns(hot: AccessPattern, samples: int) -> Iterator[SensorPattern]:
     """Yield the pattern of all hot memory, then those of its hotter parts.
 

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from math import ceil, log, log2
 
 from tierd.plans.damon import PAGE_BYTES
-
-TARGET = 10_000
-"""The goal's target_value. An input of the same value keeps the quota."""
+from tierd.plans.plan import TARGET
 
 # If a late write causes one doubling too many, the quota is still below a page.
 PARKED_BYTES = PAGE_BYTES // 4

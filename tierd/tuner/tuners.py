@@ -9,8 +9,7 @@ figures and the number of trials.
 from tierd.configuration.config import Config, Tuner
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans.damon import Goal, GoalTuner, Metric
-from tierd.plans.plan import Aim, Controller, TunerChoice
-from tierd.tuner.throttle import TARGET
+from tierd.plans.plan import TARGET, Aim, Controller, TunerChoice
 
 
 def choose(capabilities: Capabilities, config: Config) -> TunerChoice:
@@ -51,10 +50,14 @@ def goal_tuner(capabilities: Capabilities, loop: Controller) -> GoalTuner:
     """Return the algorithm by which the kernel turns a goal into a quota."""
     if loop is not Controller.kernel:
         return GoalTuner.consist
+    return GoalTuner.temporal if has_temporal(capabilities) else GoalTuner.consist
+
+
+def has_temporal(capabilities: Capabilities) -> bool:
+    """Return whether the kernel has the goal tuner `temporal`, and is safe with it."""
     # `temporal` sets the quota to 0 when the goal is reached. damos_quota_is_full() must take that
     # 0 as nothing to move. Before fail_charge, kernels may take it for no limit.
-    known = capabilities.has(Feature.goal_tuner) and capabilities.has(Feature.fail_charge)
-    return GoalTuner.temporal if known else GoalTuner.consist
+    return capabilities.has(Feature.goal_tuner) and capabilities.has(Feature.fail_charge)
 
 
 def goal(loop: Controller, aim: Aim) -> Goal:

@@ -56,7 +56,7 @@ def _cost(plan: Plan) -> str:
     threads = f"{len(plan.kdamonds)} kernel threads watch memory"
     if plan.mode is Mode.observe:
         return f"{threads}; nothing moves"
-    total = sum(item.rate_max_bytes_per_s for item in plan.migrations)
+    total = sum(item.rate_max_bytes_per_s for item in plan.of_regions)
     return (
         f"at most {format_rate(total)} in all directions together, each byte read once and written "
         f"once; {threads} and move pages"

@@ -111,12 +111,16 @@ def _scheme(looks: Sequence[Look], now: Mapping[str, Any], columns: int) -> Iter
 def _sentence(state: str, scheme: Mapping[str, Any]) -> str:
     """Return a sentence that says what the scheme does now, and why."""
     what = "promotion" if scheme["action"] == "promote" else "demotion"
+    if "-pages-" in scheme["scheme"]:
+        what += " by page"
     way = f"{what} from node{scheme['source_node']} to node{scheme['target_node']}"
     how, _, because = _why((0.0, state, scheme)).partition(": ")
     if not because:
         return f"{way}: {how}"
-    if how.startswith("parked"):
+    if how.startswith(("parked", "closed")):
         return f"{way} is {how} because {because}"
+    if how.startswith("visits"):
+        return f"{way} {how}: {because}"
     if how.startswith("waits"):
         return f"{way} {how} because {because}"
     return f"{way} goes {how}, for {because}"

@@ -9,7 +9,7 @@ from tierd.configuration.config import Config, Mode, Tuner
 from tierd.machine import discovery, features
 from tierd.plans.changes import values
 from tierd.plans.damon import scheme_dir
-from tierd.plans.plan import Plan
+from tierd.plans.plan import OPEN_INPUT, Plan, Visit, input_writes
 from tierd.sim import machine_model
 from tierd.sim.sim_kernel import SimKernel
 
@@ -26,10 +26,14 @@ def test_writes_at_start_differ_only_in_the_inputs(series: str) -> None:
     assert plan.grows_at_start
     assert list(told) == list(planned), "the same files in the same order"
     other = {path: value for path, value in told.items() if value != planned[path]}
-    assert other == {
+    grows = {
         f"{scheme_dir(item.kdamond, item.scheme)}/quotas/goals/0/current_value": "0"
-        for item in plan.migrations
+        for item in plan.of_regions
     }
+    resets = [sweep for sweep in plan.sweeps if sweep.visit is Visit.reset]
+    opened = values(write for sweep in resets for write in input_writes(sweep, OPEN_INPUT))
+    assert len(resets) == len(plan.kdamonds)
+    assert other == grows | opened
 
 
 @pytest.mark.parametrize("tuner", [Tuner.emulated, Tuner.kernel])

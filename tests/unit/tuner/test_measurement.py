@@ -22,7 +22,7 @@ from tierd.tuner import measurement
 from tierd.tuner.measurement import Measurement
 
 MIB = 1 << 20
-PLAN = policy.plan(machine((0,), (1,)), Capabilities(frozenset(Feature)), Config())
+PLAN = policy.plan(machine((0,), (1,)), Capabilities(frozenset(Feature)), Config(cost_bp=0))
 WINDOW_S = PLAN.migrations[0].window_us / 1e6
 
 

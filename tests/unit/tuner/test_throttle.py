@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierd.plans.damon import PAGE_BYTES
+from tierd.plans.plan import TARGET
 from tierd.sim import kernel_math
 from tierd.tuner.throttle import (
     BELIEVED_MAX_BYTES,
@@ -11,7 +12,6 @@ from tierd.tuner.throttle import (
     PARKED_BYTES,
     RESET,
     SHRINK_MAX,
-    TARGET,
     TOLERANCE,
     Input,
     InputInForce,

@@ -1,0 +1,93 @@
+"""Heat that is scattered over pages, on the simulated kernel, in virtual time."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.sim.loop import MIB, Loop, loop
+from tierd.configuration.config import Config, Tuner
+from tierd.sim import zipf
+from tierd.sim.workload import Scatter, Shuffle, WorkloadEvent
+from tierd.sim.zipf import Store
+from tierd.tuner import gate as pages
+
+FAST = 0
+STORE_BYTES = 900 * MIB
+RATE = 200_000_000
+
+
+@dataclass
+class Seen:
+    """A store on a machine with two tiers, and the share that the fast node served by second."""
+
+    store: Store
+    made: Loop
+    served: dict[int, float] = field(default_factory=dict)
+    best: dict[int, float] = field(default_factory=dict)
+    moved_bytes: dict[int, int] = field(default_factory=dict)
+    """The bytes that all schemes moved until then, by second."""
+
+    def reached_s(self, share: float) -> float:
+        """Return when the fast node first served this share of the best placement."""
+        found = (s for s, now in self.served.items() if now >= share * self.best[s])
+        return next(found, float("inf"))
+
+
+def reads(
+    series: str, seconds: int, config: Config, skew: float = 0.99, *, again_s: int = 0
+) -> Seen:
+    """Run the loop while a store is read whose values have the heat of Zipf's law."""
+    store = zipf.store("store", STORE_BYTES, skew=skew, mean_hz=1.0)
+    events: list[WorkloadEvent] = [Scatter(store.sets, (0, 1))]
+    if again_s:
+        events.append(Shuffle(store.names, again_s * 1_000_000))
+    made = loop(series, "two-tier", *events, config=config)
+    seen = Seen(store, made)
+
+    def look(at: int) -> None:
+        memory = made.kernel.memory
+        pages = sum(memory.pages_of_set(name, FAST) for name in store.names)
+        seen.served[at] = store.served(memory, FAST)
+        seen.best[at] = store.best(pages)
+        counters = memory.counters.pgmigrate_success
+        seen.moved_bytes[at] = counters * 4096
+
+    for second in range(seconds):
+        made.do(second, lambda at=second: look(at))  # type: ignore[misc]
+    made.run(seconds)
+    return seen
+
+
+DEMAND = Config(tuner=Tuner.demand, rate_max_bytes_per_s=RATE)
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+def test_the_hottest_pages_come_up_and_the_exchange_ends(series: str) -> None:
+    """6.12 opens and closes sweeps by watermarks, 7.2 by a goal."""
+    seen = reads(series, 300, DEMAND)
+    assert seen.served[0] < 0.5
+    assert seen.reached_s(0.8) <= 40
+    assert seen.reached_s(0.95) <= 100
+    assert min(seen.served[at] for at in range(150, 300)) >= 0.8 * seen.best[299]
+    early, late = (seen.moved_bytes[end] - seen.moved_bytes[end - 60] for end in (60, 299))
+    assert late <= 0.25 * early
+
+
+def test_visits_bring_more_than_regions_alone() -> None:
+    by_page = reads("7.2", 60, DEMAND)
+    by_region = reads("7.2", 60, Config(tuner=Tuner.demand, rate_max_bytes_per_s=RATE, cost_bp=0))
+    assert by_page.served[59] >= by_region.served[59] + 0.05
+
+
+def test_when_the_heat_turns_to_other_pages_these_come_up() -> None:
+    seen = reads("7.2", 220, DEMAND, again_s=120)
+    assert seen.served[121] < 0.5 < seen.served[119]
+    assert max(seen.served[at] for at in range(180, 220)) >= 0.9 * seen.best[219]
+
+
+def test_pages_that_are_all_alike_stay_where_they_are() -> None:
+    seen = reads("7.2", 120, DEMAND, skew=0.0)
+    # As much is served as memory fits: the fast node keeps some free for pages that come up.
+    assert seen.served[119] >= seen.served[0] - pages.AHEAD_SHARE / 2
+    late = seen.moved_bytes[119] - seen.moved_bytes[59]
+    assert late <= 0.01 * RATE * 60

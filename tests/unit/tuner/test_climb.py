@@ -1,0 +1,201 @@
+"""A climb clears pages, visits them a lag later, waits for room, and comes to rest."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tierd.plans.plan import Visit
+from tierd.tuner import climb
+from tierd.tuner.climb import (
+    GROWTH,
+    IDLE_PER_LAG,
+    REST_S_MAX,
+    REST_S_MIN,
+    RESUME_SHARE,
+    Climb,
+    Stage,
+)
+from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
+
+MIB = 1 << 20
+ROUND = 1000 * MIB
+SPEED = 100 * MIB
+IDLE_S = 8.0
+SEEN = Seen(seconds=0.5, window_s=0.1, round_bytes=ROUND, bytes_per_s=SPEED)
+ROOM = Room(0, total_bytes=500 * MIB, free_bytes=60 * MIB, floor_bytes=30 * MIB, headroom_bytes=0)
+FULL = replace(ROOM, free_bytes=ROOM.floor_bytes)
+
+
+def visited(cleared: float = 0, behind: float = 10 * MIB, moved: int = 0, heat: float = 0) -> Seen:
+    return replace(
+        SEEN,
+        behind_bytes=behind,
+        heat=heat,
+        visited_bytes={Visit.clear: int(cleared), Visit.promote: int(cleared)},
+        moved_bytes={Visit.promote: moved},
+    )
+
+
+def taking(**changes: object) -> Climb:
+    """Return a climb in the middle of a round."""
+    base = Climb(lag_s=0.1, stage=Stage.takes, yield_share=0.02, heat=100.0)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def ended(before: Climb, heat: float) -> Climb:
+    """Return a climb after it has ended a round with this heat."""
+    last = replace(before, stage=Stage.ends, stage_ends_s=0.0, heat=heat)
+    after, _ = climb.step(last, visited(heat=heat), ROOM, IDLE_S)
+    assert after.stage is Stage.rests
+    assert after.rounds == before.rounds + 1
+    return after
+
+
+def closes(gate: Gate, after_s: float) -> None:
+    """Check that a sweep is open, and closes after so many seconds."""
+    assert gate.is_open
+    assert not gate.then_open
+    assert gate.after_s == pytest.approx(after_s)
+
+
+def test_a_round_begins_with_clearing_and_promotes_a_lag_later() -> None:
+    after, gates = climb.step(Climb(lag_s=0.3), replace(SEEN, behind_bytes=0), ROOM, IDLE_S)
+    assert after.stage is Stage.clears
+    assert gates[Visit.clear] == OPEN
+    assert not gates[Visit.promote].is_open
+    assert gates[Visit.promote].then_open
+    assert gates[Visit.promote].after_s == pytest.approx(0.3)
+
+
+def test_the_lag_is_a_window_at_least() -> None:
+    after, _ = climb.step(Climb(), SEEN, ROOM, IDLE_S)
+    assert after.lag_s == SEEN.window_s
+
+
+def test_no_round_begins_without_room() -> None:
+    little = ROOM.floor_bytes + int(RESUME_SHARE * ROOM.ahead_bytes)
+    for room in (FULL, replace(ROOM, free_bytes=little), replace(ROOM, stopped="pressure")):
+        after, gates = climb.step(Climb(), SEEN, room, IDLE_S)
+        assert after.stage is Stage.rests
+        assert not gates
+
+
+def test_a_sweep_that_is_behind_by_less_than_the_lag_follows_sooner() -> None:
+    seen = replace(SEEN, behind_bytes=0.1 * SPEED)
+    _, gates = climb.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
+    assert gates[Visit.promote].after_s == pytest.approx(0.2)
+
+
+def test_a_sweep_that_is_far_behind_waits_until_all_is_cleared_again() -> None:
+    """What lies between the two was cleared long ago, so all of it would look young."""
+    seen = replace(SEEN, behind_bytes=5 * SPEED)
+    _, gates = climb.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
+    assert gates[Visit.promote].after_s == pytest.approx((0.3 - 5) + ROUND / SPEED)
+
+
+def test_a_sweep_that_caught_up_falls_behind_again() -> None:
+    after, gates = climb.step(taking(), visited(behind=0), ROOM, IDLE_S)
+    assert after.stage is Stage.clears
+    assert not gates[Visit.promote].is_open
+    assert gates[Visit.promote].then_open
+
+
+def test_both_wait_in_place_when_there_is_no_room() -> None:
+    after, gates = climb.step(taking(), visited(), FULL, IDLE_S)
+    assert after.stage is Stage.waits
+    assert gates == {Visit.promote: CLOSED, Visit.clear: CLOSED}
+    after, gates = climb.step(after, visited(), ROOM, IDLE_S)
+    assert after.stage is Stage.takes
+    assert gates == {Visit.promote: OPEN, Visit.clear: OPEN}
+
+
+def test_after_a_wait_a_long_lag_is_made_anew_and_shorter() -> None:
+    """The pages between the two sweeps were cleared before the wait, so all would look young."""
+    behind = 0.8 * SPEED
+    after, _ = climb.step(taking(lag_s=0.8), visited(behind=behind), FULL, IDLE_S)
+    after, gates = climb.step(after, visited(behind=behind), ROOM, IDLE_S)
+    assert after.stage is Stage.clears
+    assert after.lag_s == 0.4
+    assert gates[Visit.promote].after_s == pytest.approx((ROUND - behind) / SPEED + 0.4)
+
+
+def test_both_close_before_the_next_tick_if_the_room_will_be_used_up() -> None:
+    spare = 10 * MIB
+    room = replace(ROOM, free_bytes=ROOM.floor_bytes + spare)
+    after, gates = climb.step(taking(yield_share=0.5), visited(), room, IDLE_S)
+    lasts_s = spare / (0.5 * SPEED)
+    assert after.stage is Stage.takes
+    assert lasts_s < SEEN.seconds
+    assert gates[Visit.promote] == gates[Visit.clear]
+    closes(gates[Visit.promote], lasts_s)
+
+
+def test_a_round_that_waits_too_long_is_given_up() -> None:
+    waits = replace(taking(took_s=3.0), stage=Stage.waits, waited_s=IDLE_S)
+    after, _ = climb.step(waits, visited(), FULL, IDLE_S)
+    assert after.stage is Stage.rests
+    longer = replace(waits, took_s=3 * IDLE_S)
+    assert climb.step(longer, visited(), FULL, IDLE_S)[0].stage is Stage.waits
+
+
+def test_a_round_ends_when_all_was_cleared_and_the_other_has_followed() -> None:
+    almost = taking(cleared_bytes=ROUND - MIB)
+    after, gates = climb.step(almost, visited(cleared=MIB, behind=20 * MIB), ROOM, IDLE_S)
+    assert after.stage is Stage.ends
+    assert gates[Visit.clear] == CLOSED
+    closes(gates[Visit.promote], 20 * MIB / SPEED)
+    after, _ = climb.step(after, visited(), ROOM, IDLE_S)
+    assert after.stage is Stage.rests
+
+
+def rests(count: int) -> Iterator[Climb]:
+    """Yield a climb after each of some rounds that change nothing."""
+    now = replace(taking(), least_heat=100.0)
+    for _ in range(count):
+        now = ended(now, heat=100.0)
+        yield now
+
+
+def test_the_rest_doubles_while_rounds_do_not_help() -> None:
+    found = [one.rest_s for one in rests(8)]
+    assert found[:4] == [REST_S_MIN, 2 * REST_S_MIN, 4 * REST_S_MIN, 8 * REST_S_MIN]
+    assert found[-1] == REST_S_MAX
+
+
+def test_a_round_that_helps_is_followed_by_another_at_once() -> None:
+    after = ended(replace(taking(), least_heat=100.0, rest_s=16.0), heat=80.0)
+    assert after.rest_s == after.stage_ends_s == 0
+    assert not after.calm
+    assert after.least_heat == pytest.approx(80, rel=0.1)
+
+
+def test_the_lag_grows_until_too_many_pages_come_up() -> None:
+    longer = ended(taking(lag_s=0.2, took_s=10, waited_s=1), heat=100)
+    waited = ended(taking(lag_s=0.2, took_s=10, waited_s=10), heat=100)
+    assert longer.lag_s == pytest.approx(0.2 * GROWTH)
+    assert waited.lag_s == 0.2
+    assert ended(taking(lag_s=10.0), heat=100).lag_s == IDLE_S / IDLE_PER_LAG
+
+
+def test_heat_that_rises_ends_a_rest() -> None:
+    now = list(rests(5))[-1]
+    assert now.calm
+    for _ in range(4):
+        now, gates = climb.step(now, visited(heat=100.0), ROOM, IDLE_S)
+        assert not gates
+    steps = 0
+    while now.calm:
+        now, _ = climb.step(now, visited(heat=300.0), FULL, IDLE_S)
+        steps += 1
+        assert steps < 10
+    assert now.stage_ends_s == 0
+    assert now.least_heat is None
+
+
+def test_heat_that_swings_as_usual_does_not_end_a_rest() -> None:
+    now = list(rests(6))[-1]
+    for step in range(40):
+        heat = 100.0 + (15 if step % 2 else -15)
+        now, _ = climb.step(now, visited(heat=heat), FULL, IDLE_S)
+        assert now.calm

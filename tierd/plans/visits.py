@@ -1,0 +1,156 @@
+"""Sweeps: schemes that visit the pages of a node one by one, in the order of their addresses.
+
+Pure. DAMON's `young` filter checks the accessed bit of each page that a scheme comes to, and clears
+it. So a scheme with this filter sees single pages, where access counts see whole regions. A scheme
+whose pattern fits every region and whose weights are 0 goes through the addresses in order, a quota
+in each window, and begins again at the end (tests/contract/visits.py).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tierd.plans.damon import (
+    PAGE_BYTES,
+    UINT_MAX,
+    ULONG_MAX,
+    AccessPattern,
+    Action,
+    Filter,
+    FilterType,
+    Goal,
+    GoalTuner,
+    Metric,
+    Quota,
+    Scheme,
+    Span,
+    Weights,
+)
+from tierd.plans.plan import CLOSED_INPUT, TARGET, Grain, Migration, Sweep, Visit
+from tierd.plans.scope import Scope
+from tierd.units import format_rate
+
+ANY_REGION = AccessPattern(Span(PAGE_BYTES, ULONG_MAX), Span(0, UINT_MAX), Span(0, UINT_MAX))
+IN_ORDER = Weights(0, 0, 0)
+
+# Seconds of one round. A faster round takes a larger part of a processor, because each page costs
+# the same. The round at the start must be over before memory can be judged.
+ROUND_S = 6.0
+RESET_ROUND_S = 2.0
+
+# The most memory that one sweep visits per second. A visit of a mapped page of 4 KiB takes 0.2 to
+# 1 us on real machines, so this is at most a quarter of a processor.
+BYTES_PER_S_MAX = 1 << 30
+
+# A sweep may find every page of a window to be one that moves. So it visits at most so many times
+# the rate limit, as a quota by region has it: the limit holds even if tierd is gone.
+VISITED_PER_RATE_MAX = 4
+
+# The filters of a visit that moves pages.
+_YOUNG = {
+    Visit.promote: Filter(FilterType.young, matching=False),
+    Visit.demote: Filter(FilterType.young, matching=True),
+}
+
+# Whatever a page is, one of these filters rejects it. The first one makes it old.
+_NONE = (
+    Filter(FilterType.young, matching=True),
+    Filter(FilterType.anon, matching=True),
+    Filter(FilterType.anon, matching=False),
+)
+
+
+def sweeps(by_region: tuple[Migration, ...], round_bytes: int, *, gated: bool) -> tuple[Sweep, ...]:
+    """Return the sweeps of a node, for its migrations by regions. Their schemes follow these.
+
+    A sweep that promotes comes before the one that clears: in one window both may visit a page.
+    """
+    nearest = by_region[0].target_node
+    kinds = [(Visit(one.direction), one.target_node) for one in by_region]
+    # Only a visit that promotes needs one that clears.
+    if any(visit is Visit.promote for visit, _ in kinds):
+        kinds.append((Visit.clear, nearest))
+    kinds.append((Visit.reset, nearest))
+    window_us = by_region[0].window_us
+    rate = min(one.rate_max_bytes_per_s for one in by_region)
+    return tuple(
+        Sweep(
+            id=_id(visit, by_region[0].source_node, target),
+            visit=visit,
+            node=by_region[0].source_node,
+            target_node=target,
+            kdamond=by_region[0].kdamond,
+            scheme=scheme,
+            quota_bytes=_quota_bytes(visit, round_bytes, rate, window_us),
+            window_us=window_us,
+            round_bytes=round_bytes,
+            gated=gated,
+        )
+        for scheme, (visit, target) in enumerate(kinds, by_region[-1].scheme + 1)
+    )
+
+
+def scheme(sweep: Sweep, scope: Scope) -> Scheme:
+    """Return the scheme of a sweep. It is closed at first."""
+    own = _YOUNG.get(sweep.visit)
+    goal = Goal(Metric.user_input, TARGET, current_value=CLOSED_INPUT)
+    return Scheme(
+        action=Action.migrate_cold if sweep.visit is Visit.demote else Action.migrate_hot,
+        target_nid=sweep.target_node,
+        pattern=ANY_REGION,
+        apply_interval_us=sweep.window_us,
+        quota=Quota(
+            bytes_max=sweep.quota_bytes,
+            goals=() if sweep.gated else (goal,),
+            weights=IN_ORDER,
+            goal_tuner=GoalTuner.consist if sweep.gated else GoalTuner.temporal,
+        ),
+        filters=(*scope.before, own, *scope.after) if own else _NONE,
+        gated=sweep.gated,
+    )
+
+
+def migrations(
+    by_region: tuple[Migration, ...], visiting: tuple[Sweep, ...]
+) -> Iterator[Migration]:
+    """Yield the migrations of the sweeps that move pages: as those by regions, but page by page."""
+    known = {one.id: one for one in by_region}
+    for sweep in visiting:
+        if sweep.moves:
+            beside = known[sweep.beside]
+            yield replace(
+                beside,
+                id=sweep.id,
+                scheme=sweep.scheme,
+                quota_bytes_max=sweep.quota_bytes,
+                reason=_reason(sweep, beside.rate_max_bytes_per_s),
+                grain=Grain.pages,
+            )
+
+
+def _id(visit: Visit, node: int, target: int) -> str:
+    """Return the stable name of a sweep."""
+    return f"{visit}-pages-{node}-{target}" if visit in _YOUNG else f"{visit}-pages-{node}"
+
+
+def _quota_bytes(visit: Visit, round_bytes: int, rate_bytes_per_s: float, window_us: int) -> int:
+    """Return how much a sweep visits in one window: a whole number of pages.
+
+    With a part of a page, kernels before 7.2 begin at the first address again in each window. If
+    the rate limit is less than a page, nothing is visited.
+    """
+    round_s = RESET_ROUND_S if visit is Visit.reset else ROUND_S
+    speed = min(round_bytes / round_s, BYTES_PER_S_MAX)
+    if visit is not Visit.reset:
+        speed = min(speed, VISITED_PER_RATE_MAX * rate_bytes_per_s)
+    visited = int(speed * window_us / 1e6)
+    return visited // PAGE_BYTES * PAGE_BYTES or max(1, visited)
+
+
+def _reason(sweep: Sweep, rate_max_bytes_per_s: float) -> str:
+    up = sweep.visit is Visit.promote
+    what = "were touched" if up else "were not touched"
+    return (
+        f"visit the pages of node {sweep.node} one by one, and move those that {what} since the "
+        f"last visit {'up' if up else 'down'} to node {sweep.target_node}, at most "
+        f"{format_rate(rate_max_bytes_per_s)} together with {sweep.beside}"
+    )

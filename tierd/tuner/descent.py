@@ -1,0 +1,69 @@
+"""Demotion by page: sends pages of a node down that were not touched for a long time. Pure.
+
+One sweep visits the pages in the order of their addresses, in rounds that take at least the idle
+time. A page that was not touched since the last round goes down.
+"""
+
+from dataclasses import dataclass, replace
+
+from tierd.plans.plan import Sweep, Visit
+from tierd.tuner.gate import CLOSED, YIELD_FIRST, Gate, Seen, until, yield_share
+from tierd.units import format_size
+
+# Seconds without a touch after which a page may go down: the least, and the most. The time grows by
+# IDLE_GROWTH with each round that did not help, so that an exchange in vain comes to an end.
+IDLE_S_MIN = 8.0
+IDLE_S_MAX = 60.0
+IDLE_GROWTH = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """Demotion by page from one node."""
+
+    idle_s: float = IDLE_S_MIN
+    """The least length of a round; a page goes down if it was not touched in this time."""
+    is_open: bool = False
+    round_s: float = 0.0
+    """How long this round has taken, whether the sweep was open or not."""
+    visited_bytes: int = 0
+    """The memory that was visited in this round."""
+    rounds: int = 0
+    yield_share: float = YIELD_FIRST
+    """The share of visited memory that went down lately."""
+
+
+def step(
+    before: Descent, seen: Seen, lacks_bytes: float, least_bytes: float, *, held: bool
+) -> tuple[Descent, Gate]:
+    """Return a descent after a tick, and whether its sweep is open.
+
+    It opens if more than `least_bytes` are lacking, and closes when nothing is.
+    """
+    now = replace(
+        before,
+        round_s=before.round_s + seen.seconds,
+        visited_bytes=before.visited_bytes + seen.visited_bytes.get(Visit.demote, 0),
+        yield_share=yield_share(before.yield_share, seen, Visit.demote),
+    )
+    if now.visited_bytes >= seen.round_bytes and now.round_s >= now.idle_s:
+        now = replace(now, round_s=0.0, visited_bytes=0, rounds=now.rounds + 1)
+    wanted = lacks_bytes > (0 if before.is_open else least_bytes)
+    if held or not wanted or now.visited_bytes >= seen.round_bytes:
+        return replace(now, is_open=False), CLOSED
+    return replace(now, is_open=True), until(lacks_bytes, now.yield_share, seen)
+
+
+def reason(now: Descent, sweep: Sweep, lacks_bytes: float, gate: Gate) -> str:
+    """Return what a descent does now, in words."""
+    if gate.is_open:
+        return (
+            f"visits pages: what was not touched for {now.idle_s:.0f} s goes down; "
+            f"{format_size(round(lacks_bytes))} of room wanted"
+        )
+    if lacks_bytes <= 0:
+        return f"closed: node {sweep.node} has its room"
+    if now.visited_bytes >= sweep.round_bytes:
+        left_s = max(0.0, now.idle_s - now.round_s)
+        return f"waits {left_s:.0f} s: each page is visited again after {now.idle_s:.0f} s"
+    return "closed: no room wanted now"

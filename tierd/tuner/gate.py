@@ -1,0 +1,96 @@
+"""What sweeps are told, and what is seen of them. Pure.
+
+`climb` and `descent` decide by a `Room` and by what was `Seen`. Their answer is a `Gate` for each
+sweep.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tierd.plans.plan import Visit
+from tierd.tuner.average import moving
+
+# Free memory that demotion makes for pages that come up, as a share of the fast node.
+AHEAD_SHARE = 0.04
+
+# The share of visited memory that moves: what is expected at first, what is expected at least, and
+# the seconds over which it is averaged. By this share a sweep is closed before the next tick, when
+# it will have made the room that is wanted, or used the room that there is.
+YIELD_FIRST = 0.5
+YIELD_MIN = 0.02
+YIELD_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether a sweep is open, and what follows after some seconds."""
+
+    is_open: bool
+    then_open: bool
+    after_s: float = 0.0
+
+
+OPEN = Gate(is_open=True, then_open=True)
+CLOSED = Gate(is_open=False, then_open=False)
+
+Gates = Mapping[Visit, Gate]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The free memory of a fast node, and what it should be."""
+
+    node: int
+    total_bytes: int
+    free_bytes: int
+    floor_bytes: int
+    """Promotion waits below it."""
+    headroom_bytes: int
+    wanted_bytes: float = 0.0
+    """The room beyond the headroom that is wanted for what comes up by regions."""
+    stopped: str = ""
+    """Why nothing may come up now; empty if it may."""
+
+    @property
+    def spare_bytes(self) -> int:
+        return self.free_bytes - self.floor_bytes
+
+    @property
+    def ahead_bytes(self) -> float:
+        return AHEAD_SHARE * self.total_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the sweeps of a node did since the last tick, and its heat."""
+
+    seconds: float
+    window_s: float
+    round_bytes: int
+    bytes_per_s: float
+    """How fast a sweep visits memory."""
+    heat: float = 0.0
+    behind_bytes: float = 0.0
+    """How far the sweep that promotes is behind the one that clears. Negative if it is ahead."""
+    visited_bytes: Mapping[Visit, int] = field(default_factory=dict)
+    moved_bytes: Mapping[Visit, int] = field(default_factory=dict)
+
+    @property
+    def window_bytes(self) -> float:
+        return self.bytes_per_s * self.window_s
+
+
+def until(left_bytes: float, share: float, seen: Seen) -> Gate:
+    """Return the gate of a sweep that may move so much until the next tick."""
+    lasts_s = left_bytes / (max(YIELD_MIN, share) * seen.bytes_per_s)
+    if lasts_s >= seen.seconds:
+        return OPEN
+    return Gate(is_open=True, then_open=False, after_s=lasts_s)
+
+
+def yield_share(before: float, seen: Seen, visit: Visit) -> float:
+    """Return the share of visited memory that moves lately."""
+    visited = seen.visited_bytes.get(visit, 0)
+    if not visited:
+        return before
+    return moving(before, seen.moved_bytes.get(visit, 0) / visited, seen.seconds, YIELD_S)

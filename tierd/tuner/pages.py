@@ -1,0 +1,186 @@
+"""Decide which sweeps are open now, and why. Pure; docs/control.md explains the method.
+
+Each slow node has a `Climb` and each fast node a `Descent`. The lag of a climb is far shorter than
+the idle time of a descent. So a page that came up does not go down again, and the exchange ends
+when no page of the fast node is idle for so long.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tierd.plans.plan import Sweep, Visit
+from tierd.tuner import budget, climb, descent
+from tierd.tuner.budget import Budget
+from tierd.tuner.climb import Climb, Stage
+from tierd.tuner.descent import IDLE_GROWTH, IDLE_S_MAX, IDLE_S_MIN, Descent
+from tierd.tuner.gate import CLOSED, Gate, Room, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class PagesState:
+    """What is kept from tick to tick, by node."""
+
+    climbs: Mapping[int, Climb] = field(default_factory=dict)
+    descents: Mapping[int, Descent] = field(default_factory=dict)
+    reset_bytes: Mapping[int, int] = field(default_factory=dict)
+    """The memory that the sweep of the start has visited, while its round is not over."""
+    debts_bytes: Mapping[str, float] = field(default_factory=dict)
+    """What each sweep moved beyond its rate, by its id."""
+    budgets: Mapping[int, Budget] = field(default_factory=dict)
+
+    def is_new(self, node: int) -> bool:
+        """Return whether pages may still be young since they were filled."""
+        return node in self.reset_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """All that one tick knows."""
+
+    sweeps: tuple[Sweep, ...]
+    rooms: Mapping[int, Room]
+    """The room of each fast node."""
+    seen: Mapping[int, Seen]
+    over_bytes: Mapping[str, float]
+    """How much more than its rate allows each sweep that moves pages has moved since the last tick,
+    together with the scheme that goes by regions. Negative if it was less."""
+    cost_bp: int
+    """The share of a processor that the sweeps of each kdamond may use."""
+    cpu_s: Mapping[int, float]
+    """The processor time of the kdamond of each node, as far as it is known."""
+    tried_bytes: Mapping[str, int]
+    """The memory that each sweep has visited since its kdamond began, which is its place."""
+
+    def turn(self, node: int, visit: Visit, rounds: int) -> Sweep:
+        """Return the sweep whose turn it is: a node has one for each target."""
+        mine = [one for one in self.sweeps if one.node == node and one.visit is visit]
+        return mine[rounds % len(mine)]
+
+    def behind_bytes(self, follows: Sweep, leads: Sweep) -> float:
+        """Return how far one sweep is behind another on its way around the node."""
+        whole = leads.round_bytes
+        behind = (self.tried_bytes[leads.id] - self.tried_bytes[follows.id]) % whole
+        return behind if behind <= whole / 2 else behind - whole
+
+    def nodes(self, visit: Visit) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(one.node for one in self.sweeps if one.visit is visit))
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A gate for each sweep that changes, and a sentence for each sweep that moves pages."""
+
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    busy: frozenset[str] = frozenset()
+    """The sweeps that move pages, or will when there is room."""
+
+    def plus(self, other: "Decided") -> "Decided":
+        return Decided(
+            {**self.gates, **other.gates},
+            {**self.reasons, **other.reasons},
+            self.busy | other.busy,
+        )
+
+
+def begin(sweeps: Iterable[Sweep], *, new: bool) -> PagesState:
+    """Return the first state. The kdamonds are `new`, or adopted."""
+    return PagesState(reset_bytes={one.node: 0 for one in sweeps} if new else {})
+
+
+def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
+    """Return the state after a tick, and what opens and closes."""
+    debts = {
+        name: max(0.0, before.debts_bytes.get(name, 0.0) + over)
+        for name, over in now.over_bytes.items()
+    }
+    budgets = {
+        node: budget.spend(
+            before.budgets.get(node) or budget.begin(now.cost_bp),
+            now.cost_bp,
+            seen.seconds,
+            now.cpu_s.get(node),
+            visits=any(seen.visited_bytes.values()),
+        )
+        for node, seen in now.seen.items()
+    }
+    before = replace(before, debts_bytes=debts, budgets=budgets)
+    state, decided = _reset(before, now)
+    for node in now.nodes(Visit.promote):
+        state, one = _climb(state, now, node)
+        decided = decided.plus(one)
+    for node in now.nodes(Visit.demote):
+        state, one = _descend(state, now, node)
+        decided = decided.plus(one)
+    return state, decided
+
+
+def _reset(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
+    """Close the sweeps of the start that have visited all pages."""
+    running, over = {}, {}
+    for node in before.reset_bytes:
+        sweep, seen = now.turn(node, Visit.reset, 0), now.seen[node]
+        done = before.reset_bytes[node] + seen.visited_bytes.get(Visit.reset, 0)
+        if done < sweep.round_bytes:
+            running[node] = done
+        else:
+            over[sweep.id] = CLOSED
+    return replace(before, reset_bytes=running), Decided(gates=over)
+
+
+def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
+    before = state.climbs.get(node, Climb())
+    sweep, clear = now.turn(node, Visit.promote, before.rounds), now.turn(node, Visit.clear, 0)
+    room = now.rooms[sweep.target_node]
+    if state.is_new(node):
+        room = replace(room, stopped="pages are young from when they were filled")
+    elif state.debts_bytes[sweep.id] > 0:
+        room = replace(room, stopped="it has moved more than its rate allows")
+    elif state.budgets[node].is_used_up and before.stage is Stage.rests:
+        room = replace(room, stopped="its processor time is used up (`cost`)")
+    above = state.descents.get(sweep.target_node, Descent())
+    seen = replace(now.seen[node], behind_bytes=now.behind_bytes(sweep, clear))
+    after, told = climb.step(before, seen, room, above.idle_s)
+    above = replace(above, idle_s=_idle_s(above, before, after))
+    ids = {Visit.promote: sweep.id, Visit.clear: clear.id}
+    return replace(
+        state,
+        climbs={**state.climbs, node: after},
+        descents={**state.descents, sweep.target_node: above},
+    ), Decided(
+        {ids[visit]: gate for visit, gate in told.items()},
+        {sweep.id: climb.reason(after, sweep, room)},
+        frozenset() if after.stage is Stage.rests else frozenset({sweep.id}),
+    )
+
+
+def _idle_s(above: Descent, before: Climb, after: Climb) -> float:
+    """Return the next idle time of the node that a climb goes to."""
+    if before.calm and not after.calm and before.rounds == after.rounds:
+        return IDLE_S_MIN
+    if after.rounds > before.rounds and after.calm:
+        return min(IDLE_S_MAX, above.idle_s * IDLE_GROWTH)
+    return above.idle_s
+
+
+def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
+    before, room = state.descents.get(node, Descent()), now.rooms[node]
+    sweep = now.turn(node, Visit.demote, before.rounds)
+    # A climb from this node clears its pages, so that all of them would look idle soon after.
+    cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
+    if cleared:
+        before = replace(before, round_s=0.0, visited_bytes=0)
+    comes_up = any(
+        one.visit is Visit.promote and one.target_node == node and state.climbs[one.node].wants_room
+        for one in now.sweeps
+    )
+    ahead = max(room.wanted_bytes, room.ahead_bytes if comes_up else 0.0)
+    lacks = room.headroom_bytes + ahead - room.free_bytes
+    held = cleared or state.is_new(node) or state.debts_bytes[sweep.id] > 0
+    held = held or (state.budgets[node].is_used_up and before.visited_bytes == 0)
+    after, gate = descent.step(before, now.seen[node], lacks, ahead / 2, held=held)
+    return replace(state, descents={**state.descents, node: after}), Decided(
+        {sweep.id: gate},
+        {sweep.id: descent.reason(after, sweep, lacks, gate)},
+        frozenset({sweep.id}) if gate.is_open else frozenset(),
+    )
