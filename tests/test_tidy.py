@@ -140,7 +140,7 @@ STOREYS = (
     {"figures", "sysfs", "topology"},
     {"machine"},
     {"configuration"},
-    {"plans"},
+    {"importing", "plans"},
     {"tuner"},
     {"feedback", "policy"},
     {"planning"},

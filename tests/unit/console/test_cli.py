@@ -25,6 +25,8 @@ from tierd.serving.api import Sources
 from tierd.serving.inbox import Answer, Event
 from tools import man_pages
 
+POLICIES = Path(__file__).parent.parent / "importing" / "policies"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -188,6 +190,34 @@ TABLE = [
     Row("two-tier-7.2", "restore --after-service --run-dir {tmp}", 0, ("nothing to restore",)),
     Row("two-tier-7.2", "check {root}/../good.yaml", 0, ("good.yaml",)),
     Row("two-tier-7.2", "check {tmp}", 78, ("cannot",)),
+    Row(
+        "two-tier-7.2",
+        f"import {POLICIES}/hmsdk.yaml",
+        0,
+        ("# Carried over:", "tiers: [[0], [1]]", "min_age: 30s"),
+    ),
+    Row(
+        "two-tier-7.2",
+        f"import {POLICIES}/cover-letter.txt --json",
+        0,
+        ('"tierd.import/1"', "rate_limit: 200MiB/s"),
+    ),
+    Row("two-tier-7.2", "import {tmp}/none.yaml", 78, (), ("none.yaml:1:1: does not exist",)),
+    Row("two-tier-7.2", "import {tmp}", 78, (), ("expected a regular file",)),
+    Row(
+        "two-tier-7.2",
+        "import {root}/../good.yaml",
+        78,
+        (),
+        ("the policy has ", "good.yaml:1:1: unknown key", "expected kdamonds"),
+    ),
+    Row(
+        "two-tier-7.2",
+        f"import {POLICIES}/reclaim.sh",
+        69,
+        (),
+        ("no scheme that moves physical memory", "migrate_hot or migrate_cold"),
+    ),
     Row(
         "two-tier-7.2",
         "check --machine {tmp}/none.json {root}/../good.yaml",
@@ -358,7 +388,8 @@ def test_every_verb_has_a_command_and_help(capsys: pytest.CaptureFixture[str]) -
 def test_the_parser_of_one_verb_is_a_part_of_that_of_all() -> None:
     assert VERBS.keys() == commands.COMMANDS.keys()
     for verb in VERBS:
-        words = [verb, *(["0"] if verb == "why" else ["unit"] if verb == "print" else [])]
+        needed = {"why": ["0"], "print": ["unit"], "import": ["policy.yaml"]}
+        words = [verb, *needed.get(verb, [])]
         assert parse(words) == parser().parse_args(words)
 
 

@@ -1,0 +1,140 @@
+"""Which nodes are fast and which are slow, by where a policy moves hot and cold memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tierd.importing.foreign import COLD, HOT, Context, Given, Scheme
+from tierd.importing.remarks import Kind, Part, remark
+from tierd.importing.values import fits
+from tierd.units import format_ids
+
+Tiers = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One direction between two nodes; a node is None if the policy does not say it."""
+
+    scheme: Scheme
+    fast: int | None
+    slow: int | None
+
+
+def tiers(contexts: Sequence[Context]) -> Part:
+    """Return the setting `tiers`, and what is to be said about nodes and addresses."""
+    ways = [way for one in contexts for scheme in one.schemes for way in _ways(one, scheme)]
+    said = [target for way in ways for target in way.scheme.targets]
+    said += [node for one in contexts for node in one.nodes]
+    parts = [_addresses(contexts)]
+    found = _tiers(ways)
+    if found is None or not fits("tiers", found):
+        parts.append(
+            Part(
+                {},
+                (
+                    remark(
+                        Kind.changed,
+                        said,
+                        "does not say which nodes are fast and which are slow, so the tiers of "
+                        "the kernel are used. `tierd tiers` shows them; if they are wrong, set "
+                        "`tiers`",
+                        about="tiers",
+                    ),
+                ),
+            )
+        )
+    else:
+        order = ", then ".join(f"node {format_ids(tier)}" for tier in found)
+        text = (
+            f"by where hot and cold memory goes; fastest first: {order}. tierd moves memory "
+            "between neighbouring tiers, and from each node to the nearest one"
+        )
+        carried = remark(Kind.carried, said, text, about="tiers", value=found)
+        parts.append(Part({"tiers": found}, (carried,)))
+        parts.append(_skipped(ways, found))
+    parts.append(_one_way(ways))
+    values: dict[str, Any] = {}
+    for part in parts:
+        values |= part.values
+    return Part(values, tuple(one for part in parts for one in part.remarks))
+
+
+def _ways(context: Context, scheme: Scheme) -> Iterator[_Way]:
+    sources: list[int | None] = [node.value for node in context.nodes]
+    if not sources:
+        # A demotion aims at free memory on the node that it demotes from.
+        goals = (one for one in scheme.quota.goals if one.metric.value == "node_mem_free_bp")
+        sources = [one.node.value for one in goals if one.node is not None]
+        sources = sources if scheme.action.value == COLD and sources else [None]
+    for source in sources:
+        for target in scheme.targets:
+            if scheme.action.value == HOT:
+                yield _Way(scheme, target.value, source)
+            else:
+                yield _Way(scheme, source, target.value)
+
+
+def _tiers(ways: Sequence[_Way]) -> Tiers | None:
+    """Return the nodes by tier; None if the policy does not say it, or contradicts itself."""
+    pairs = [(way.fast, way.slow) for way in ways]
+    known = [(fast, slow) for fast, slow in pairs if fast is not None and slow is not None]
+    if len(known) == len(pairs):
+        return _layers(known)
+    fast_nodes = {fast for fast, _ in pairs if fast is not None}
+    slow_nodes = {slow for _, slow in pairs if slow is not None}
+    if not fast_nodes or not slow_nodes or fast_nodes & slow_nodes:
+        return None
+    return tuple(sorted(fast_nodes)), tuple(sorted(slow_nodes))
+
+
+def _layers(pairs: Sequence[tuple[int, int]]) -> Tiers | None:
+    """Return the nodes in layers: each one below all that are faster; None if they form a ring."""
+    left = {node for pair in pairs for node in pair}
+    layers = []
+    while left:
+        layer = {node for node in left if not any(s == node and f in left for f, s in pairs)}
+        if not layer:
+            return None
+        layers.append(tuple(sorted(layer)))
+        left -= layer
+    return tuple(layers)
+
+
+def _skipped(ways: Sequence[_Way], found: Tiers) -> Part:
+    """Return a remark if memory skips a tier."""
+    rank = {node: number for number, tier in enumerate(found) for node in tier}
+    far = [
+        way
+        for way in ways
+        if way.fast is not None and way.slow is not None and rank[way.slow] - rank[way.fast] > 1
+    ]
+    if not far:
+        return Part()
+    said = [target for way in far for target in way.scheme.targets]
+    text = "skips a tier. tierd moves memory by one tier at a time"
+    return Part({}, (remark(Kind.changed, said, text, about="tiers"),))
+
+
+def _addresses(contexts: Sequence[Context]) -> Part:
+    ranges = [part for one in contexts for part in one.ranges]
+    if not ranges:
+        return Part()
+    count = "an address range" if len(ranges) == 1 else f"{len(ranges)} address ranges"
+    text = (
+        f"{count} fixed when the policy was written. tierd finds the addresses of each node "
+        "itself, at each start and when memory comes or goes"
+    )
+    first: Given[Any] = Given(None, "regions", ranges[0].place)
+    return Part({}, (remark(Kind.improved, [first], text),))
+
+
+def _one_way(ways: Sequence[_Way]) -> Part:
+    """Return a remark if the policy moves memory in one direction only."""
+    directions = {way.scheme.action.value for way in ways}
+    if len(directions) != 1:
+        return Part()
+    only, other = ("demotes", "promotes") if COLD in directions else ("promotes", "demotes")
+    said = [way.scheme.action for way in ways]
+    text = f"the policy only {only}. tierd {other} too: it always works in both directions"
+    return Part({}, (remark(Kind.changed, said, text),))
