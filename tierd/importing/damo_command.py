@@ -377,8 +377,12 @@ class _Builder:
             listed = ", ".join(foreign.FILTERS)
             said = f"{option.name}: expected one of {listed}, found {shown(kind)}"
             if kind in foreign.FILTERS:
-                said = f"{option.name}: {kind} takes {wanted} values, found {len(values)}"
+                said = f"{option.name}: {kind} needs {_values(wanted)}, found {len(values)}"
             self._problems.append(Problem(option.word.place, said))
             return None
         path = values[0] if kind == "memcg" else ""
         return Filter(Given(kind, option.said, option.word.place), matching, allow, path)
+
+
+def _values(count: int) -> str:
+    return {0: "no value", 1: "1 value"}.get(count, f"{count} values")

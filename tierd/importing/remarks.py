@@ -8,7 +8,6 @@ from typing import Any
 from tierd.configuration.settings import BY_FIELD
 from tierd.importing.foreign import Given
 
-
 # Characters of the policy's own words in a remark; a path may have thousands.
 SAID_MAX = 120
 
@@ -60,6 +59,7 @@ def remark(
 ) -> Remark:
     """Return a remark; `about` is a field of the configuration, and `value` its value."""
     listed = tuple(given)
+    assert listed, text
     setting = BY_FIELD[about] if about else None
     shown = None
     if setting is not None and value is not None:

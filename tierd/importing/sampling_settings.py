@@ -63,7 +63,8 @@ def window(contexts: Sequence[Context], aggr_us: int) -> Part:
     if window_ms * 1000 >= aggr_us:
         return part
     longer_ms = -(-aggr_us // 1000)
-    said = [one.aggr_us for one in contexts if one.aggr_us is not None]
+    said: list[Given[Any]] = [one.aggr_us for one in contexts if one.aggr_us is not None]
+    said = said or [one.goal.sample_us_min for one in contexts if one.goal is not None]
     text = "a window must not be shorter than an aggregation: else there is no new count"
     changed = remark(Kind.changed, said, text, about="window_ms", value=longer_ms)
     kept = tuple(one for one in part.remarks if one.kind is not Kind.carried)
@@ -86,9 +87,11 @@ def _intervals(context: Context) -> Part:
             "access_bp": (goal.access_bp.value, [goal.access_bp]),
             "sample_us": (goal.sample_us_min.value, [goal.sample_us_min]),
             "sample_us_max": (goal.sample_us_max.value, [goal.sample_us_max]),
-            "aggr_us": (aggr_us, looked),
+            "aggr_us": (aggr_us, looked or [goal.sample_us_min]),
         }
     elif (sample_us(context), aggregation_us(context)) == (SAMPLE_US, AGGREGATION_US):
+        if not looked:
+            return Part()
         text = "DAMON's default. tierd lets the kernel tune its intervals by what it sees"
         return Part({}, (remark(Kind.improved, looked, text, about="auto_intervals", value=True),))
     else:

@@ -27,7 +27,7 @@ def tiers(contexts: Sequence[Context]) -> Part:
     said = [target for way in ways for target in way.scheme.targets]
     said += [node for one in contexts for node in one.nodes]
     parts = [_addresses(contexts)]
-    found = _tiers(ways)
+    found = _tiers(contexts, ways)
     if found is None or not fits("tiers", found):
         parts.append(
             Part(
@@ -61,13 +61,7 @@ def tiers(contexts: Sequence[Context]) -> Part:
 
 
 def _ways(context: Context, scheme: Scheme) -> Iterator[_Way]:
-    sources: list[int | None] = [node.value for node in context.nodes]
-    if not sources:
-        # A demotion aims at free memory on the node that it demotes from.
-        goals = (one for one in scheme.quota.goals if one.metric.value == "node_mem_free_bp")
-        sources = [one.node.value for one in goals if one.node is not None]
-        sources = sources if scheme.action.value == COLD and sources else [None]
-    for source in sources:
+    for source in _sources(context) or (None,):
         for target in scheme.targets:
             if scheme.action.value == HOT:
                 yield _Way(scheme, target.value, source)
@@ -75,17 +69,44 @@ def _ways(context: Context, scheme: Scheme) -> Iterator[_Way]:
                 yield _Way(scheme, source, target.value)
 
 
-def _tiers(ways: Sequence[_Way]) -> Tiers | None:
+def _sources(context: Context) -> tuple[int, ...]:
+    """Return the nodes that a context watches; empty if the policy does not say it.
+
+    A file has only addresses. But a demotion aims at free memory on the node that it demotes from.
+    """
+    if context.nodes:
+        return tuple(node.value for node in context.nodes)
+    aims = (
+        goal.node.value
+        for scheme in context.schemes
+        for goal in scheme.quota.goals
+        if goal.node is not None and goal.metric.value == "node_mem_free_bp"
+    )
+    return tuple(dict.fromkeys(aims))[:1]
+
+
+def _tiers(contexts: Sequence[Context], ways: Sequence[_Way]) -> Tiers | None:
     """Return the nodes by tier; None if the policy does not say it, or contradicts itself."""
-    pairs = [(way.fast, way.slow) for way in ways]
-    known = [(fast, slow) for fast, slow in pairs if fast is not None and slow is not None]
-    if len(known) == len(pairs):
+    known = [(way.fast, way.slow) for way in ways if way.fast is not None and way.slow is not None]
+    if len(known) == len(ways):
         return _layers(known)
-    fast_nodes = {fast for fast, _ in pairs if fast is not None}
-    slow_nodes = {slow for _, slow in pairs if slow is not None}
-    if not fast_nodes or not slow_nodes or fast_nodes & slow_nodes:
+    hot = [way for way in ways if way.scheme.action.value == HOT]
+    cold = [way for way in ways if way.scheme.action.value == COLD]
+    fast, slow = {way.fast for way in hot}, {way.slow for way in cold}
+    # Two tiers, if memory comes from no other nodes than those that memory goes to. If there are
+    # more contexts than such nodes, they may watch others.
+    from_others = {way.fast for way in cold} - {None} - fast | {way.slow for way in hot} - {
+        None
+    } - slow
+    demoting = sum(any(one.action.value == COLD for one in each.schemes) for each in contexts)
+    promoting = sum(any(one.action.value == HOT for one in each.schemes) for each in contexts)
+    if fast & slow or from_others or demoting > len(fast) or promoting > len(slow):
         return None
-    return tuple(sorted(fast_nodes)), tuple(sorted(slow_nodes))
+    return tuple(sorted(_numbers(fast))), tuple(sorted(_numbers(slow)))
+
+
+def _numbers(nodes: set[int | None]) -> list[int]:
+    return [node for node in nodes if node is not None]
 
 
 def _layers(pairs: Sequence[tuple[int, int]]) -> Tiers | None:
