@@ -41,6 +41,12 @@ class Format(StrEnum):
     command = "command"
 
 
+_FORMATS = {
+    Format.file: "a file of damo or HMSDK",
+    Format.command: "a command of damo",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """What `tierd import --json` prints."""
@@ -91,7 +97,8 @@ def _of_file(file: str, text: str) -> tuple[ForeignPolicy, tuple[Problem, ...]]:
 def as_text(document: Document) -> str:
     """Return the configuration with the remarks as comments."""
     lines = [
-        f"# Made by `tierd import` from {yamltext.shown(document.file, 200)}.",
+        f"# Made by `tierd import` from {yamltext.shown(document.file, 200)}: "
+        f"{_FORMATS[document.format]}.",
         "# `tierd check FILE` checks it, and `tierd plan --config FILE` shows what tierd would do.",
     ]
     for kind in Kind:

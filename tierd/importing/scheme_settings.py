@@ -177,14 +177,18 @@ def _fill(moving: Sequence[Moving]) -> list[Part]:
             "the policy has no goal, so it moves whether there is room or not. tierd keeps "
             "headroom free on fast nodes, and fills them up to that"
         )
-        parts.append(Part({}, (remark(Kind.improved, said, text, about="headroom_bp"),)))
+        value = Config().headroom_bp
+        parts.append(
+            Part({}, (remark(Kind.improved, said, text, about="headroom_bp", value=value),))
+        )
     elif free or used:
         told = [*free, *used]
         text = (
             "the policy leaves the amount to the kernel's goals. tierd decides by what is hot and "
             "cold; to leave it to the kernel, set `tuner: kernel`"
         )
-        parts.append(Part({}, (remark(Kind.improved, told, text, about="tuner"),)))
+        tuner = Config().tuner
+        parts.append(Part({}, (remark(Kind.improved, told, text, about="tuner", value=tuner),)))
     if free:
         parts.append(settled("headroom_bp", free, max, "the largest share"))
     headroom_bp = next((p.values["headroom_bp"] for p in parts if p.values), None)

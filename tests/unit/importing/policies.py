@@ -4,7 +4,14 @@ import copy
 import json
 from typing import Any
 
+from tierd.importing import imported
+from tierd.importing.imported import Document
+from tierd.importing.remarks import Remark
+
 Json = Any
+
+UP = "--damos_action migrate_hot 0"
+DOWN = "--damos_action migrate_cold 1"
 
 # As damo writes it, with the parts that a test may want to change.
 SCHEME: Json = {
@@ -92,6 +99,38 @@ def scheme_changed(context: Json, path: Path, value: Json) -> Json:
     return changed(context, ("schemes", 0, *path), value)
 
 
+def without_goal(context: Json, target: int) -> Json:
+    made = scheme_changed(context, ("quotas", "goals"), [])
+    return scheme_changed(made, ("target_nid",), target)
+
+
 def text(*contexts: Json) -> str:
     """Return a file of damo with a kdamond for each context."""
     return json.dumps({"kdamonds": [{"contexts": [one]} for one in contexts]}, indent=4)
+
+
+def of(*contexts: Json) -> Document:
+    return imported.read("p.json", text(*contexts))
+
+
+def of_command(options: str) -> Document:
+    return imported.read("p", f"damo start {options}")
+
+
+def values(document: Document) -> dict[str, str]:
+    """Return the settings of the configuration by name, as text."""
+    found, group = {}, ""
+    for line in document.config.splitlines():
+        key, _, value = line.strip().partition(": ")
+        if line.endswith(":"):
+            group = line[:-1]
+        else:
+            found[f"{group}.{key}" if line.startswith(" ") else key] = value
+    return found
+
+
+def told(document: Document, words: str) -> Remark:
+    """Return the only remark with these words, in what was given or in the text."""
+    found = [one for one in document.remarks if words in one.text or words in ", ".join(one.given)]
+    assert len(found) == 1, [(one.kind, one.given, one.text) for one in found or document.remarks]
+    return found[0]

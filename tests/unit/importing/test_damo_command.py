@@ -4,14 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.importing.policies import DOWN, UP
 from tierd.configuration.configfile import ConfigErrors
 from tierd.importing import damo_command, imported, shell_text
 from tierd.importing.foreign import ForeignPolicy
 
 POLICIES = Path(__file__).parent / "policies"
-
-UP = "--damos_action migrate_hot 0"
-DOWN = "--damos_action migrate_cold 1"
 
 
 def parsed(text: str) -> ForeignPolicy:

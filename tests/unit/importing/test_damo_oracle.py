@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.importing.test_damo_command import DOWN, POLICIES, UP
+from tests.unit.importing.policies import DOWN, UP
+from tests.unit.importing.test_damo_command import POLICIES
 from tierd.configuration import yamltext
 from tierd.importing import damo_command, imported, policy_file, shell_text
 from tierd.importing.foreign import Bounds, Context, ForeignPolicy, Quota, Scheme

@@ -10,16 +10,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.fixtures import machines
+from tests.test_tidy import ROOT
 from tests.unit.importing import policies
-from tests.unit.importing.policies import Json
-from tests.unit.importing.test_damo_command import DOWN, UP
-from tierd import policy
+from tests.unit.importing.policies import DOWN, UP, Json
+from tierd import cli, policy
 from tierd.configuration import configfile
 from tierd.configuration.config import CgroupMode, Config
 from tierd.configuration.configfile import ConfigErrors
-from tierd.errors import Unsupported
+from tierd.errors import ExitCode, Unsupported
 from tierd.importing import damo_options, foreign, imported, policy_file
 from tierd.importing.imported import Document
+from tierd.importing.remarks import Kind
 from tierd.machine import discovery, features
 from tierd.machine.cgroups import Cgroups
 from tierd.plans.damon import Action
@@ -117,6 +118,22 @@ def test_the_text_has_a_section_for_each_kind() -> None:
     assert max(map(len, shown.splitlines())) <= imported.COLUMNS
 
 
+@pytest.mark.parametrize("name", ["hmsdk.yaml", "damo.json", "cover-letter.txt"])
+def test_the_examples_of_the_documentation_are_true(name: str) -> None:
+    page = (ROOT / "docs" / "import.md").read_text()
+    document = of_named(name)
+    section = (
+        page.partition(f"`tierd import {name}`\n")[2]
+        or page.partition(f"`tierd import {name}` ")[2]
+    )
+    remarks, settings = (part.partition("```")[0] for part in section.split("```")[1::2][:2])
+    assert settings == f"yaml\n{document.config}"
+    shown = imported.as_text(document).splitlines()
+    told = remarks.strip().splitlines()
+    assert len(told) >= 3
+    assert [line for line in told if line not in shown] == []
+
+
 def test_many_lines_are_counted() -> None:
     shown = imported.as_text(imported.read("p", policies.text(*[policies.down()] * 9)))
     assert " and 3 more: " in shown
@@ -126,6 +143,34 @@ def test_a_configuration_of_defaults_says_so() -> None:
     bare = imported.read("p", "damo start --damos_action migrate_hot 0")
     assert bare.config == ""
     assert imported.as_text(bare).endswith("\n\n# Every setting has its default.")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "out", "err"),
+    [
+        ("hmsdk.yaml", ExitCode.ok, "tiers: [[0], [1]]", ""),
+        ("damo.json", ExitCode.ok, "headroom: 2%", ""),
+        ("cover-letter.txt", ExitCode.ok, "fill: 99.7%", ""),
+        ("reclaim.sh", ExitCode.unsupported, "", "no scheme that moves physical memory"),
+        ("none.yaml", ExitCode.config, "", "none.yaml:1:1: does not exist"),
+    ],
+)
+def test_the_command(
+    name: str, code: ExitCode, out: str, err: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["import", str(POLICIES / name)]) == code
+    said = capsys.readouterr()
+    assert out in said.out
+    assert err in said.err
+    assert bool(said.out) != bool(said.err)
+
+
+def test_the_document_has_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["import", "--json", str(POLICIES / "hmsdk.yaml")]) == ExitCode.ok
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "tierd.import/1"
+    assert document["config"] == of_named("hmsdk.yaml").config
+    assert {one["kind"] for one in document["remarks"]} == set(Kind)
 
 
 # A line break that only YAML knows, and one that JSON can hide.

@@ -6,43 +6,23 @@ from typing import Any
 import pytest
 
 from tests.unit.importing import policies
-from tests.unit.importing.policies import Json, changed, down, scheme_changed, up
-from tierd.configuration import configfile
-from tierd.configuration.config import CgroupClass, CgroupMode
+from tests.unit.importing.policies import (
+    DOWN,
+    UP,
+    Json,
+    changed,
+    down,
+    of,
+    of_command,
+    scheme_changed,
+    told,
+    up,
+    values,
+    without_goal,
+)
 from tierd.errors import ExitCode, Unsupported
 from tierd.importing import imported
-from tierd.importing.imported import Document
-from tierd.importing.remarks import Kind, Remark
-
-UP = "--damos_action migrate_hot 0"
-DOWN = "--damos_action migrate_cold 1"
-
-
-def of(*contexts: Json) -> Document:
-    return imported.read("p.json", policies.text(*contexts))
-
-
-def of_command(options: str) -> Document:
-    return imported.read("p", f"damo start {options}")
-
-
-def values(document: Document) -> dict[str, str]:
-    """Return the settings of the configuration by name, as text."""
-    found, group = {}, ""
-    for line in document.config.splitlines():
-        key, _, value = line.strip().partition(": ")
-        if line.endswith(":"):
-            group = line[:-1]
-        else:
-            found[f"{group}.{key}" if line.startswith(" ") else key] = value
-    return found
-
-
-def told(document: Document, words: str) -> Remark:
-    """Return the only remark with these words, in what was given or in the text."""
-    found = [one for one in document.remarks if words in one.text or words in ", ".join(one.given)]
-    assert len(found) == 1, [(one.kind, one.given, one.text) for one in found or document.remarks]
-    return found[0]
+from tierd.importing.remarks import Kind
 
 
 def test_a_policy_with_goals() -> None:
@@ -387,132 +367,6 @@ def test_what_stands_beside_the_command() -> None:
     assert not {"neighbours.damon_stat", "neighbours.demotion_enabled"} & set(values(other))
     assert told(other, "tierd cannot run beside damon_stat").kind is Kind.lost
     assert told(other, "tierd can switch it on, not off").kind is Kind.lost
-
-
-def memcg(path: str, *, matching: bool, allow: bool = False) -> Json:
-    return {"filter_type": "memcg", "matching": matching, "allow": allow, "memcg_path": path}
-
-
-def classes_of(*filters: Json) -> tuple[tuple[CgroupClass, ...], Document]:
-    document = of(scheme_changed(down(), ("filters",), list(filters)))
-    return configfile.parse([("p", document.config)]).config.cgroups, document
-
-
-@pytest.mark.parametrize(
-    ("entry", "mode"),
-    [
-        (memcg("/a/b.slice", matching=False), CgroupMode.include),
-        (memcg("/a/b.slice", matching=True, allow=True), CgroupMode.include),
-        (memcg("/a/b.slice", matching=True), CgroupMode.exclude),
-        (memcg("/a/b.slice", matching=False, allow=True), CgroupMode.exclude),
-    ],
-)
-def test_a_cgroup_is_included_or_excluded(entry: Json, mode: CgroupMode) -> None:
-    found, document = classes_of(entry)
-    assert found == (CgroupClass("b.slice", mode, ("/a/b.slice",)),)
-    assert told(document, "with all cgroups below it").kind is Kind.improved
-
-
-def test_each_class_has_its_own_name() -> None:
-    paths = ("/a/x", "/b/x", "/c/\u00e9 \u00e9", "/d/...")
-    found, _ = classes_of(*(memcg(path, matching=True, allow=True) for path in paths))
-    assert [one.name for one in found] == ["x", "x-2", "cgroup", "cgroup-2"]
-    assert [one.paths for one in found] == [(path,) for path in paths]
-
-
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("/", "takes / for the whole machine"),
-        ("a", "expected a path that begins with /"),
-        ("/a/../b", "without empty parts"),
-        ("/sys/fs/cgroup/a", "without /sys/fs/cgroup"),
-    ],
-)
-def test_a_path_that_tierd_refuses(path: str, words: str) -> None:
-    found, document = classes_of(memcg(path, matching=False))
-    assert found == ()
-    assert told(document, words).kind is Kind.lost
-
-
-def test_cgroups_that_contradict_each_other() -> None:
-    found, document = classes_of(memcg("/a", matching=True), memcg("/a", matching=False))
-    assert [one.mode for one in found] == [CgroupMode.exclude]
-    assert told(document, "both includes and excludes").kind is Kind.changed
-    found, document = classes_of(memcg("/a", matching=True), memcg("/a/b", matching=False))
-    assert [one.paths for one in found] == [("/a",)]
-    assert told(document, "is below a cgroup that the policy excludes").kind is Kind.lost
-
-
-def test_schemes_with_different_cgroups() -> None:
-    one = scheme_changed(down(), ("filters",), [memcg("/a", matching=False)])
-    assert told(of(one, up()), "other cgroups in other schemes").kind is Kind.changed
-    both = [
-        scheme_changed(made, ("filters",), [memcg("/a", matching=False)]) for made in (down(), up())
-    ]
-    assert not [one for one in of(*both).remarks if "other cgroups" in one.text]
-
-
-# The options of contexts on named nodes, and the tiers; None if they are left to the kernel.
-def contexts(*ways: tuple[int, str, int]) -> str:
-    options = [
-        f"--numa_node {source} --damos_action migrate_{how} {to}" for source, how, to in ways
-    ]
-    ones = " ".join("1" for _ in ways)
-    return f"{' '.join(options)} --nr_targets {ones} --nr_schemes {ones} --nr_ctxs {ones}"
-
-
-@pytest.mark.parametrize(
-    ("ways", "tiers"),
-    [
-        ([(0, "cold", 1), (1, "hot", 0)], "[[0], [1]]"),
-        ([(0, "cold", 1)], "[[0], [1]]"),
-        ([(1, "hot", 0)], "[[0], [1]]"),
-        ([(0, "hot", 1), (1, "cold", 0)], "[[1], [0]]"),
-        ([(0, "cold", 2), (1, "cold", 3), (2, "hot", 0), (3, "hot", 1)], "[[0, 1], [2, 3]]"),
-        ([(0, "cold", 1), (1, "cold", 2), (2, "hot", 1), (1, "hot", 0)], "[[0], [1], [2]]"),
-        ([(0, "cold", 1), (1, "cold", 2), (0, "cold", 2)], "[[0], [1], [2]]"),
-        ([(0, "cold", 1), (1, "cold", 0)], None),
-        ([(0, "cold", 0)], None),
-    ],
-)
-def test_tiers_by_where_memory_goes(ways: list[tuple[int, str, int]], tiers: str | None) -> None:
-    document = of_command(contexts(*ways))
-    assert values(document).get("tiers") == tiers
-    if tiers is None:
-        assert told(document, "does not say which nodes are fast").kind is Kind.changed
-
-
-def test_a_way_that_skips_a_tier() -> None:
-    ways = [(0, "cold", 1), (1, "cold", 2), (0, "cold", 2)]
-    assert told(of_command(contexts(*ways)), "skips a tier").kind is Kind.changed
-
-
-def without_goal(context: Json, target: int) -> Json:
-    made = scheme_changed(context, ("quotas", "goals"), [])
-    return scheme_changed(made, ("target_nid",), target)
-
-
-@pytest.mark.parametrize(
-    ("made", "tiers"),
-    [
-        ([without_goal(down(), 1), without_goal(up(), 0)], "[[0], [1]]"),
-        # Node 0 is named by the goal.
-        ([down(), up()], "[[0], [1]]"),
-        ([down()], "[[0], [1]]"),
-        # Only the target is known.
-        ([without_goal(down(), 1)], None),
-        ([without_goal(up(), 0)], None),
-        # One of two demotions may come from a node that gets nothing.
-        ([without_goal(down(), 2), without_goal(down(), 2), without_goal(up(), 0)], None),
-        # Node 1 is both a target of promotion and of demotion.
-        ([without_goal(down(), 1), without_goal(up(), 1)], None),
-        # Node 0 is demoted from, but nothing is promoted to it.
-        ([down(), without_goal(up(), 2)], None),
-    ],
-)
-def test_tiers_of_a_file_without_nodes(made: list[Json], tiers: str | None) -> None:
-    assert values(of(*made)).get("tiers") == tiers
 
 
 def test_a_goal_of_another_node() -> None:
