@@ -270,7 +270,7 @@ class _Builder:
             apply_us=self._given(apply, 0, "0", amounts.duration_us),
             quota=self._quota(index, goals),
             watermarks=None if marks is None else self._watermarks(marks),
-            filters=tuple(one for option in filters if (one := self._filter(option)) is not None),
+            filters=tuple(one for option in filters for one in self._filters(option)),
         )
 
     def _bounds(self, name: str, index: int, parse: Callable[[str], T]) -> Bounds[T]:
@@ -355,34 +355,43 @@ class _Builder:
             return None
         return Goal(Given(metric.text, option.said, option.word.place), target, node, complement)
 
-    def _filter(self, option: Option) -> Filter | None:
-        """Read `reject none memcg /a`, or as older versions have it: `memcg nomatching /a`."""
+    def _filters(self, option: Option) -> Iterator[Filter]:
+        """Read `reject none memcg /a`, or as older versions have it: `memcg nomatching /a`.
+
+        Some versions take several filters in one option.
+        """
         words = [word.text for word in option.values]
-        if words[0] in (*_ALLOWING, *_REJECTING):
+        if words[0] not in (*_ALLOWING, *_REJECTING):
+            words = self._new_form(option, words)
+        while words:
             allow = words.pop(0) in _ALLOWING
             matching = words[:1] not in (["none"], ["non"])
             words = words if matching else words[1:]
-        else:
-            allow = words[-1] in _ALLOWING
-            words = words[:-1] if words[-1] in (*_ALLOWING, *_REJECTING) else words
-            matching = words[1:2] == ["matching"]
-            if words[1:2] not in (["matching"], ["nomatching"]):
-                said = f"{option.name}: expected allow or reject first, found {shown(words[0])}"
-                self._problems.append(Problem(option.word.place, said))
-                return None
-            del words[1]
-        kind, values = words[0] if words else "", words[1:]
-        wanted = _FILTER_VALUES.get(kind, 0)
-        if kind not in foreign.FILTERS or len(values) != wanted:
-            listed = ", ".join(foreign.FILTERS)
-            said = f"{option.name}: expected one of {listed}, found {shown(kind)}"
-            if kind in foreign.FILTERS:
-                said = f"{option.name}: {kind} needs {_values(wanted)}, found {len(values)}"
+            kind = words.pop(0) if words else ""
+            wanted = _FILTER_VALUES.get(kind, 0)
+            values, words = words[:wanted], words[wanted:]
+            said = ""
+            if kind not in foreign.FILTERS:
+                said = f"expected one of {', '.join(foreign.FILTERS)}, found {shown(kind)}"
+            elif len(values) < wanted:
+                said = f"{kind} needs {'a value' if wanted == 1 else f'{wanted} values'}"
+            elif words and words[0] not in (*_ALLOWING, *_REJECTING):
+                said = f"expected allow or reject, found {shown(words[0])}"
+            if said:
+                self._problems.append(Problem(option.word.place, f"{option.name}: {said}"))
+                return
+            path = values[0] if kind == "memcg" else ""
+            yield Filter(Given(kind, option.said, option.word.place), matching, allow, path)
+
+    def _new_form(self, option: Option, words: list[str]) -> list[str]:
+        """Return the words of a filter in the older form as words of the newer one."""
+        verdict = _REJECTING[0]
+        if words[-1] in (*_ALLOWING, *_REJECTING):
+            verdict = words.pop()
+        kind, *others = words
+        if others[:1] not in (["matching"], ["nomatching"]):
+            said = f"{option.name}: expected allow or reject first, found {shown(kind)}"
             self._problems.append(Problem(option.word.place, said))
-            return None
-        path = values[0] if kind == "memcg" else ""
-        return Filter(Given(kind, option.said, option.word.place), matching, allow, path)
-
-
-def _values(count: int) -> str:
-    return {0: "no value", 1: "1 value"}.get(count, f"{count} values")
+            return []
+        none = [] if others[0] == "matching" else ["none"]
+        return [verdict, *none, kind, *others[1:]]

@@ -57,6 +57,7 @@ _MARKS: dict[str, Takes] = dict.fromkeys(
 EXTRAS: dict[str, tuple[str, Takes]] = {
     "--refresh_stat": ("refresh_ms", _ONE),
     "--damon_addr_unit": ("addr_unit", _ONE),
+    "--ops_addr_unit": ("addr_unit", _ONE),
     "--pause_ctx": ("pause", _MANY),
     "--obsolete_targets": ("obsolete", _MANY),
     "--damos_max_nr_snapshots": ("max_nr_snapshots", _ONE),

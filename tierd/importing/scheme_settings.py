@@ -134,17 +134,18 @@ def _times(one: Moving) -> Part:
 
 def _pieces(moving: Sequence[Moving]) -> Part:
     """Return a remark if several schemes move to one node, each with a quota of its own."""
-    by_target: dict[tuple[str, int], list[Moving]] = {}
+    ways: dict[object, list[Moving]] = {}
     for one in moving:
         for target in one.scheme.targets:
-            by_target.setdefault((one.scheme.action.value, target.value), []).append(one)
-    many = [listed for listed in by_target.values() if len(listed) > 1]
+            way = (one.scheme.action.value, one.context.nodes, target.value)
+            ways.setdefault(way, []).append(one)
+    many = [listed for listed in ways.values() if len(listed) > 1]
     if not many:
         return Part()
     said = [one.scheme.action for listed in many for one in listed]
     text = (
         f"up to {max(map(len, many))} schemes move memory to the same node, each with a quota of "
-        "its own. In tierd all memory of a node shares one limit"
+        "its own. In tierd each node has one limit, for all of its memory"
     )
     return Part({}, (remark(Kind.improved, said, text, about="rate_max_bytes_per_s"),))
 

@@ -36,9 +36,9 @@ def tiers(contexts: Sequence[Context]) -> Part:
                     remark(
                         Kind.changed,
                         said,
-                        "does not say which nodes are fast and which are slow, so the tiers of "
-                        "the kernel are used. `tierd tiers` shows them; if they are wrong, set "
-                        "`tiers`",
+                        "the policy does not say which nodes are fast and which are slow, so the "
+                        "tiers of the kernel are used. `tierd tiers` shows them; if they are "
+                        "wrong, set `tiers`",
                         about="tiers",
                     ),
                 ),

@@ -138,6 +138,11 @@ SAME = [
         f"damo start {UP} --damos_filter reject none young",
     ),
     (
+        f"damo start {UP} --damos_filter reject young allow none memcg /a reject anon",
+        f"damo start {UP} --damos_filter reject young --damos_filter allow none memcg /a "
+        "--damos_filter reject anon",
+    ),
+    (
         f"damo start {UP} --damos_filter memcg matching /a allow",
         f"damo start {UP} --damos_filter allow memcg /a",
     ),
@@ -234,8 +239,15 @@ WRONG = [
         "p:1:66: --damos_quota_goal_tuner: expected consist or temporal",
     ),
     (f"damo start {UP} --damos_filter old", "p:1:41: --damos_filter: expected allow or reject"),
+    (
+        f"damo start {UP} --damos_filter reject young anon",
+        "p:1:41: --damos_filter: expected allow or reject, found 'anon'",
+    ),
+    (f"damo start {UP} --damos_filter reject", "p:1:41: --damos_filter: expected one of anon"),
+    (f"damo start {UP} --damos_filter allow", "p:1:41: --damos_filter: expected one of anon"),
+    (f"damo start {UP} --damos_filter young x", "p:1:41: --damos_filter: expected allow or reject"),
     (f"damo start {UP} --damos_filter reject old", "p:1:41: --damos_filter: expected one of anon"),
-    (f"damo start {UP} --damos_filter allow memcg", "p:1:41: --damos_filter: memcg needs 1 value"),
+    (f"damo start {UP} --damos_filter allow memcg", "p:1:41: --damos_filter: memcg needs a value"),
     (f"damo start {UP} --damos_wmarks x 1s 1 1 1", "p:1:56: --damos_wmarks: expected none or"),
     (f"damo start {UP} {DOWN} --damos_filter allow young", "p:1:6: --damos_nr_filters is needed"),
     (
