@@ -43,6 +43,8 @@ def policy(file: str, text: str) -> tuple[ForeignPolicy, tuple[Problem, ...]]:
     """Return the policy in a text with commands, and every problem with it."""
     found = shell_text.read(file, text)
     problems = list(found.problems)
+    if problems and not found.commands:
+        return ForeignPolicy(()), found.problems
     starts = [one for one in found.commands if one.words[0].text.lower() != "module"]
     if len(starts) != 1:
         lines = ", ".join(str(one.place.line) for one in starts) or "none"
@@ -84,10 +86,12 @@ class _Builder:
         self._command = command
         self._problems = problems
         self._options: list[Option] = []
+        self._by_name: dict[str, list[Option]] = {}
         self._loose: list[Word] = []
         for one in damo_options.options(command, problems):
             if isinstance(one, Option):
                 self._options.append(one)
+                self._by_name.setdefault(one.name, []).append(one)
             else:
                 self._loose.append(one)
 
@@ -111,7 +115,7 @@ class _Builder:
         return ForeignPolicy(tuple(contexts), tuple(extras))
 
     def _all(self, name: str) -> list[Option]:
-        return [one for one in self._options if one.name == name]
+        return self._by_name.get(name, [])
 
     def _of(self, name: str, index: int) -> Option | None:
         """Return the option of a context, a target or a scheme by its number."""

@@ -11,6 +11,7 @@ from tierd.configuration import configfile, yamltext
 from tierd.configuration.configfile import ConfigErrors
 from tierd.configuration.settings import GROUPS, Setting, in_group
 from tierd.configuration.yamltext import FilePlace, Problem
+from tierd.errors import Unsupported
 from tierd.importing import damo_command, policy_file, shell_text
 from tierd.importing.foreign import ForeignPolicy
 from tierd.importing.remarks import ABOUT, Kind, Remark
@@ -18,8 +19,9 @@ from tierd.importing.translation import translate
 
 SCHEMA = "tierd.import/1"
 
-# 512 Ki characters: HMSDK's generator makes a kdamond, of 2 Ki, for each piece of memory.
-CHARACTERS_MAX = 512 * 1024
+# 1 Mi characters: damo writes 4 Ki for each kdamond, and HMSDK's generator makes a kdamond for each
+# piece of memory. Parsing this many takes seconds.
+CHARACTERS_MAX = 1024 * 1024
 # Bytes; a character has 4 at most.
 FILE_BYTES_MAX = 4 * CHARACTERS_MAX
 # A goal of a quota is ten levels deep, and what damo reports is a little deeper.
@@ -72,6 +74,11 @@ def read(file: str, text: str) -> Document:
         raise ConfigErrors(problems, what="the policy")
     found = translate(policy)
     config = "".join(_settings(found.values))
+    if len(config) > yamltext.CHARACTERS_MAX:
+        raise Unsupported(
+            "the policy has more cgroups than a configuration can have",
+            "name cgroups that contain them: a class of tierd has the whole subtree",
+        )
     # A configuration that tierd itself refuses would be our mistake.
     configfile.parse([("imported", config)])
     return Document(

@@ -1,7 +1,7 @@
 """What is said about each part of a foreign policy: what became of it, and why."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -77,32 +77,28 @@ def remark(
 def joined(parts: Iterable[Part]) -> Part:
     """Return all values and remarks; remarks that say the same of several places are one."""
     values: dict[str, Any] = {}
-    found: dict[tuple[object, ...], Remark] = {}
+    found: dict[tuple[object, ...], list[Remark]] = {}
     for part in parts:
         values |= part.values
         for one in part.remarks:
-            key = (one.kind, one.setting, one.value, one.text)
-            old = found.get(key)
-            found[key] = one if old is None else _merged(old, one)
+            found.setdefault((one.kind, one.setting, one.value, one.text), []).append(one)
     order = list(Kind)
-    return Part(values, tuple(sorted(found.values(), key=lambda one: order.index(one.kind))))
+    merged = sorted(map(_merged, found.values()), key=lambda one: order.index(one.kind))
+    return Part(values, tuple(merged))
+
+
+def _merged(same: Sequence[Remark]) -> Remark:
+    return replace(
+        same[0],
+        given=_distinct(said for one in same for said in one.given),
+        lines=tuple(sorted({line for one in same for line in one.lines})),
+    )
 
 
 def _plain(said: str) -> str:
     """Return words that are harmless in a comment: on one line, and not long."""
     safe = said if said.isprintable() else ascii(said)[1:-1]
     return safe if len(safe) <= SAID_MAX else f"{safe[:SAID_MAX]}..."
-
-
-def _merged(one: Remark, other: Remark) -> Remark:
-    return Remark(
-        one.kind,
-        _distinct((*one.given, *other.given)),
-        tuple(sorted({*one.lines, *other.lines})),
-        one.setting,
-        one.value,
-        one.text,
-    )
 
 
 def _distinct(said: Iterable[str]) -> tuple[str, ...]:

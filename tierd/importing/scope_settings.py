@@ -80,11 +80,14 @@ def _below_an_exclude(chosen: dict[str, tuple[CgroupMode, Given[str]]]) -> list[
 def _classes(chosen: dict[str, tuple[CgroupMode, Given[str]]]) -> Iterator[CgroupClass]:
     """Yield a class for each cgroup, with its last part as the name."""
     names: set[str] = set()
+    last: dict[str, int] = {}
     for path, (mode, _) in chosen.items():
         stem = _ODD.sub("-", path.rpartition("/")[2])[:_NAME_MAX].strip("-._") or "cgroup"
-        name, number = stem, 2
+        name, number = stem, last.get(stem, 1)
         while name in names:
-            name, number = f"{stem}-{number}", number + 1
+            number += 1
+            name = f"{stem}-{number}"
+        last[stem] = number
         names.add(name)
         yield CgroupClass(name, mode, (path,))
 

@@ -24,6 +24,9 @@ _DEMOTION = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _OPTION_LINE = re.compile(r"^[ \t]*--?[A-Za-z]", re.MULTILINE)
+# 64 Ki characters: a script or a mail has fewer.
+CHARACTERS_MAX = 64 * 1024
+
 _COMMENT_LINE = re.compile(r"^[ \t]*#")
 
 
@@ -61,6 +64,9 @@ def has_command(text: str) -> bool:
 
 def read(file: str, text: str) -> ShellText:
     """Return the commands in a text."""
+    if len(text) > CHARACTERS_MAX:
+        said = f"is too large: expected at most {CHARACTERS_MAX // 1024} KiB of text with a command"
+        return ShellText((), None, 0, (Problem(FilePlace(file), said),))
     commands, problems = [], []
     # Positions of the lines that are read, and of those that are not.
     read_spans: list[tuple[int, int]] = []

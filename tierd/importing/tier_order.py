@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tierd.configuration.valuetypes import TIERS_MAX
 from tierd.importing.foreign import COLD, HOT, Context, Given, Scheme
 from tierd.importing.remarks import Kind, Part, remark
 from tierd.importing.values import fits
@@ -23,7 +24,7 @@ class _Way:
 
 def tiers(contexts: Sequence[Context]) -> Part:
     """Return the setting `tiers`, and what is to be said about nodes and addresses."""
-    ways = [way for one in contexts for scheme in one.schemes for way in _ways(one, scheme)]
+    ways = [way for one in contexts for way in _ways(one)]
     said = [target for way in ways for target in way.scheme.targets]
     said += [node for one in contexts for node in one.nodes]
     parts = [_addresses(contexts)]
@@ -60,13 +61,15 @@ def tiers(contexts: Sequence[Context]) -> Part:
     return Part(values, tuple(one for part in parts for one in part.remarks))
 
 
-def _ways(context: Context, scheme: Scheme) -> Iterator[_Way]:
-    for source in _sources(context) or (None,):
-        for target in scheme.targets:
-            if scheme.action.value == HOT:
-                yield _Way(scheme, target.value, source)
-            else:
-                yield _Way(scheme, source, target.value)
+def _ways(context: Context) -> Iterator[_Way]:
+    sources = _sources(context) or (None,)
+    for scheme in context.schemes:
+        for source in sources:
+            for target in scheme.targets:
+                if scheme.action.value == HOT:
+                    yield _Way(scheme, target.value, source)
+                else:
+                    yield _Way(scheme, source, target.value)
 
 
 def _sources(context: Context) -> tuple[int, ...]:
@@ -112,14 +115,14 @@ def _numbers(nodes: set[int | None]) -> list[int]:
 def _layers(pairs: Sequence[tuple[int, int]]) -> Tiers | None:
     """Return the nodes in layers: each one below all that are faster; None if they form a ring."""
     left = {node for pair in pairs for node in pair}
-    layers = []
-    while left:
-        layer = {node for node in left if not any(s == node and f in left for f, s in pairs)}
+    layers: list[tuple[int, ...]] = []
+    while left and len(layers) < TIERS_MAX:
+        layer = left - {slow for fast, slow in pairs if fast in left}
         if not layer:
             return None
         layers.append(tuple(sorted(layer)))
         left -= layer
-    return tuple(layers)
+    return None if left else tuple(layers)
 
 
 def _skipped(ways: Sequence[_Way], found: Tiers) -> Part:

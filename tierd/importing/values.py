@@ -1,6 +1,6 @@
 """Puts values of a policy into settings of tierd, if they fit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 from tierd.configuration.settings import BY_FIELD
@@ -8,7 +8,7 @@ from tierd.configuration.yamltext import read
 from tierd.importing.foreign import Given
 from tierd.importing.remarks import Kind, Part, remark
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Hashable)
 
 
 def fits(field: str, value: object) -> bool:
@@ -29,11 +29,12 @@ def settled(
 
     `why` says which of different values `pick` takes. A value that does not fit is not carried.
     """
-    good = [one for one in given if fits(field, one.value)]
+    fitting = {value: fits(field, value) for value in {one.value for one in given}}
+    good = [one for one in given if fitting[one.value]]
     allowed = BY_FIELD[field].value_type.allowed
     instead = "the value of the other schemes is" if good else "the default stays"
     text_of_bad = f"tierd takes {allowed}: {instead} in force"
-    bad = [one for one in given if one not in good]
+    bad = [one for one in given if not fitting[one.value]]
     remarks = [remark(Kind.changed, bad, text_of_bad, about=field)] if bad else []
     if not good:
         return Part({}, tuple(remarks))

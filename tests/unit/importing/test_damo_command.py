@@ -276,3 +276,8 @@ WRONG = [
 def test_the_place_of_an_error(text: str, told: str) -> None:
     found = errors(text)
     assert any(line.startswith(told) for line in found), found
+
+
+def test_a_text_with_a_command_is_not_endless() -> None:
+    text = f"damo start {UP}\n" + "#" * shell_text.CHARACTERS_MAX
+    assert errors(text) == ("p:1:1: is too large: expected at most 64 KiB of text with a command",)

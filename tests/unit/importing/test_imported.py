@@ -332,6 +332,23 @@ def test_any_policy_of_damo_gives_a_valid_configuration(contexts: list[Json]) ->
         assert all(one.lines for one in document.remarks)
 
 
+def test_more_cgroups_than_a_configuration_can_have() -> None:
+    filters = [
+        {"filter_type": "memcg", "matching": True, "memcg_path": f"/a/{number:04}"}
+        for number in range(3000)
+    ]
+    made = policies.scheme_changed(policies.down(), ("filters",), filters)
+    with pytest.raises(Unsupported, match="more cgroups than a configuration can have"):
+        imported.read("p", policies.text(made))
+
+
+def test_what_is_said_of_many_schemes_is_one_remark() -> None:
+    schemes = [{"action": "migrate_hot", "target_nid": number % 7} for number in range(1000)]
+    document = imported.read("p", policies.text({"ops": "paddr", "schemes": schemes}))
+    assert len(document.remarks) < 10
+    assert max(len(one.lines) for one in document.remarks) == len(schemes)
+
+
 @given(st.permutations([f"--numa_node 0 {DOWN}", f"--numa_node 1 {UP}"]))
 def test_the_order_of_contexts_does_not_matter(options: list[str]) -> None:
     words = " ".join(options)

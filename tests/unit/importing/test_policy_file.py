@@ -227,6 +227,6 @@ def test_a_file_may_be_large_but_not_endless() -> None:
     assert len(text) > yamltext.CHARACTERS_MAX
     assert len(parsed(text).contexts) == 80
     (line,) = errors("kdamonds: []\n" + "#" * imported.CHARACTERS_MAX)
-    assert line == "p.json:1:1: is too large: expected at most 512 KiB"
+    assert line == "p.json:1:1: is too large: expected at most 1024 KiB"
     (deep,) = errors("kdamonds: " + "[" * 100)
     assert "is nested too deeply: expected at most 16 levels" in deep
