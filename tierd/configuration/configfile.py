@@ -17,7 +17,13 @@ from types import MappingProxyType
 from typing import Any
 
 from tierd.configuration import filetext, yamltext
-from tierd.configuration.config import CgroupClass, CgroupMode, Config, used_bp_for
+from tierd.configuration.config import (
+    SAMPLES_PER_AGGREGATION_MIN,
+    CgroupClass,
+    CgroupMode,
+    Config,
+    used_bp_for,
+)
 from tierd.configuration.settings import (
     BY_FIELD,
     BY_KEY,
@@ -46,8 +52,6 @@ ENDING = ".yaml"
 
 # 10 windows per tick: tierd does not see what a scheme does between two ticks.
 WINDOWS_PER_TICK_MAX = 10
-# 5 samples per aggregation: fewer cannot tell hot from warm.
-SAMPLES_PER_AGGREGATION_MIN = 5
 
 # Bytes; a character has 4 at most.
 FILE_BYTES_MAX = 4 * yamltext.CHARACTERS_MAX

@@ -74,6 +74,13 @@ def remark(
     )
 
 
+def noted(
+    kind: Kind, given: Iterable[Given[Any]], text: str = "", *, about: str = "", value: Any = None
+) -> Part:
+    """Return a part of the translation that is only a remark."""
+    return Part({}, (remark(kind, given, text, about=about, value=value),))
+
+
 def joined(parts: Iterable[Part]) -> Part:
     """Return all values and remarks; remarks that say the same of several places are one."""
     values: dict[str, Any] = {}

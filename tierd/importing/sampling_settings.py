@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tierd.configuration.config import Config
-from tierd.configuration.configfile import SAMPLES_PER_AGGREGATION_MIN
+from tierd.configuration.config import SAMPLES_PER_AGGREGATION_MIN, Config
 from tierd.importing.foreign import UNSAID, Context, Given
-from tierd.importing.remarks import Kind, Part, remark
+from tierd.importing.remarks import Kind, Part, noted, remark
 from tierd.importing.values import fits, settled
 
 # What DAMON and damo take if nobody says otherwise.
@@ -28,7 +27,7 @@ def sampling(contexts: Sequence[Context]) -> list[Part]:
     ]
     if others:
         text = "tierd has the same intervals on all nodes: the shortest are taken"
-        parts.append(Part({}, (remark(Kind.changed, others, text, about="sample_us"),)))
+        parts.append(noted(Kind.changed, others, text, about="sample_us"))
     return [*parts, window(contexts, aggr_us)]
 
 
@@ -93,7 +92,7 @@ def _intervals(context: Context) -> Part:
         if not looked:
             return Part()
         text = "DAMON's default. tierd lets the kernel tune its intervals by what it sees"
-        return Part({}, (remark(Kind.improved, looked, text, about="auto_intervals", value=True),))
+        return noted(Kind.improved, looked, text, about="auto_intervals", value=True)
     else:
         given = {
             "sample_us": (sample_us(context), looked[:1]),
@@ -103,7 +102,7 @@ def _intervals(context: Context) -> Part:
     said = [one for _, listed in given.values() for one in listed]
     why = _misfit(values)
     if why:
-        return Part({}, (remark(Kind.changed, said, why, about="sample_us"),))
+        return noted(Kind.changed, said, why, about="sample_us")
     remarks = [
         remark(Kind.carried, listed, about=field, value=value)
         for field, (value, listed) in given.items()
@@ -152,11 +151,11 @@ def _regions(contexts: Sequence[Context]) -> Part:
         return Part()
     if pairs == {REGIONS}:
         text = "DAMON's default. tierd chooses by the size of the node"
-        return Part({}, (remark(Kind.improved, said, text, about="regions"),))
+        return noted(Kind.improved, said, text, about="regions")
     span = (min(least for least, _ in pairs), max(most for _, most in pairs))
     if not fits("regions", span):
         text = "tierd takes 3 to 100000 regions: it chooses by the size of the node"
-        return Part({}, (remark(Kind.changed, said, text, about="regions"),))
+        return noted(Kind.changed, said, text, about="regions")
     if len(pairs) > 1:
         text = "tierd has the same bounds on all nodes: the widest are taken"
         return Part(
@@ -169,4 +168,4 @@ def _update(context: Context) -> Part:
     if context.update_us is None or context.update_us.value == UPDATE_US:
         return Part()
     text = "tierd always uses 60 s, and notices by itself when memory comes or goes"
-    return Part({}, (remark(Kind.lost, [context.update_us], text),))
+    return noted(Kind.lost, [context.update_us], text)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tierd.configuration.config import Config, used_bp_for
 from tierd.importing.foreign import HOT, MAX, Amount, Context, Given, Goal, Scheme, Unit
-from tierd.importing.remarks import Kind, Part, remark
+from tierd.importing.remarks import Kind, Part, noted, remark
 from tierd.importing.sampling_settings import aggregation_us, samples
 from tierd.importing.values import fits, settled
 from tierd.units import BP_MAX, format_percent
@@ -90,7 +90,7 @@ def _rates(moving: Sequence[Moving]) -> list[Part]:
         else:
             text = f"{rate.why}: {ending}"
             about = "rate_max_bytes_per_s"
-            parts.append(Part({}, (remark(rate.kind, rate.given, text, about=about, value=value),)))
+            parts.append(noted(rate.kind, rate.given, text, about=about, value=value))
     return parts
 
 
@@ -129,7 +129,7 @@ def _times(one: Moving) -> Part:
     if time is None or not time.value:
         return Part()
     text = "tierd has no limit of working time; `rate_limit` also limits what moving costs"
-    return Part({}, (remark(Kind.lost, [time], text),))
+    return noted(Kind.lost, [time], text)
 
 
 def _pieces(moving: Sequence[Moving]) -> Part:
@@ -147,7 +147,7 @@ def _pieces(moving: Sequence[Moving]) -> Part:
         f"up to {max(map(len, many))} schemes move memory to the same node, each with a quota of "
         "its own. In tierd each node has one limit, for all of its memory"
     )
-    return Part({}, (remark(Kind.improved, said, text, about="rate_max_bytes_per_s"),))
+    return noted(Kind.improved, said, text, about="rate_max_bytes_per_s")
 
 
 def _weights(one: Moving) -> Part:
@@ -155,7 +155,7 @@ def _weights(one: Moving) -> Part:
     if weights is None:
         return Part()
     text = "tierd has its own order: what is hottest first, and what has been cold for longest"
-    return Part({}, (remark(Kind.lost, [weights], text),))
+    return noted(Kind.lost, [weights], text)
 
 
 def _fill(moving: Sequence[Moving]) -> list[Part]:
@@ -167,7 +167,7 @@ def _fill(moving: Sequence[Moving]) -> list[Part]:
     for one, goal in goals:
         why = _unsaid(one, goal)
         if why:
-            parts.append(Part({}, (remark(Kind.lost, [_said(goal)], why),)))
+            parts.append(noted(Kind.lost, [_said(goal)], why))
         elif one.is_hot:
             used.append(_said(goal))
         else:
@@ -179,9 +179,7 @@ def _fill(moving: Sequence[Moving]) -> list[Part]:
             "headroom free on fast nodes, and fills them up to that"
         )
         value = Config().headroom_bp
-        parts.append(
-            Part({}, (remark(Kind.improved, said, text, about="headroom_bp", value=value),))
-        )
+        parts.append(noted(Kind.improved, said, text, about="headroom_bp", value=value))
     elif free or used:
         told = [*free, *used]
         text = (
@@ -189,7 +187,7 @@ def _fill(moving: Sequence[Moving]) -> list[Part]:
             "cold; to leave it to the kernel, set `tuner: kernel`"
         )
         tuner = Config().tuner
-        parts.append(Part({}, (remark(Kind.improved, told, text, about="tuner", value=tuner),)))
+        parts.append(noted(Kind.improved, told, text, about="tuner", value=tuner))
     if free:
         parts.append(settled("headroom_bp", free, max, "the largest share"))
     headroom_bp = next((p.values["headroom_bp"] for p in parts if p.values), None)
@@ -211,7 +209,7 @@ def _used(used: Sequence[Given[int]], headroom_bp: int | None) -> Part:
     kept_bp = BP_MAX - used_bp if headroom_bp is None else kept_bp
     if not fits("headroom_bp", kept_bp):
         text = "leaves no headroom: tierd's default stays in force"
-        return Part({}, (remark(Kind.changed, used, text, about="used_bp"),))
+        return noted(Kind.changed, used, text, about="used_bp")
     text = (
         f"tierd keeps {format_percent(kept_bp)} free, and promotion fills up to "
         f"{format_percent(used_bp_for(kept_bp))}: the two must overlap, so that hot and cold "

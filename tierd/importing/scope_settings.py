@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 
 from tierd.configuration.config import CgroupClass, CgroupMode
 from tierd.configuration.valuetypes import cgroup_path_error
@@ -71,10 +70,16 @@ def _below_an_exclude(chosen: dict[str, tuple[CgroupMode, Given[str]]]) -> list[
     below = [
         path
         for path, (mode, _) in chosen.items()
-        if mode is CgroupMode.include and excluded & set(map(str, PurePosixPath(path).parents))
+        if mode is CgroupMode.include and excluded & set(_above(path))
     ]
     text = "is below a cgroup that the policy excludes, and a class has the whole subtree"
     return [remark(Kind.lost, [chosen.pop(path)[1]], text, about="cgroups") for path in below]
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the paths of the cgroups that contain this one."""
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
 def _classes(chosen: dict[str, tuple[CgroupMode, Given[str]]]) -> Iterator[CgroupClass]:

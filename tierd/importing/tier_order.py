@@ -6,7 +6,7 @@ from typing import Any
 
 from tierd.configuration.valuetypes import TIERS_MAX
 from tierd.importing.foreign import COLD, HOT, Context, Given, Scheme
-from tierd.importing.remarks import Kind, Part, remark
+from tierd.importing.remarks import Kind, Part, noted, remark
 from tierd.importing.values import fits
 from tierd.units import format_ids
 
@@ -22,43 +22,26 @@ class _Way:
     slow: int | None
 
 
-def tiers(contexts: Sequence[Context]) -> Part:
+def tiers(contexts: Sequence[Context]) -> list[Part]:
     """Return the setting `tiers`, and what is to be said about nodes and addresses."""
     ways = [way for one in contexts for way in _ways(one)]
     said = [target for way in ways for target in way.scheme.targets]
     said += [node for one in contexts for node in one.nodes]
-    parts = [_addresses(contexts)]
+    parts = [_addresses(contexts), _one_way(ways)]
     found = _tiers(contexts, ways)
     if found is None or not fits("tiers", found):
-        parts.append(
-            Part(
-                {},
-                (
-                    remark(
-                        Kind.changed,
-                        said,
-                        "the policy does not say which nodes are fast and which are slow, so the "
-                        "tiers of the kernel are used. `tierd tiers` shows them; if they are "
-                        "wrong, set `tiers`",
-                        about="tiers",
-                    ),
-                ),
-            )
-        )
-    else:
-        order = ", then ".join(f"node {format_ids(tier)}" for tier in found)
         text = (
-            f"by where hot and cold memory goes; fastest first: {order}. tierd moves memory "
-            "between neighbouring tiers, and from each node to the nearest one"
+            "the policy does not say which nodes are fast and which are slow, so the tiers of the "
+            "kernel are used. `tierd tiers` shows them; if they are wrong, set `tiers`"
         )
-        carried = remark(Kind.carried, said, text, about="tiers", value=found)
-        parts.append(Part({"tiers": found}, (carried,)))
-        parts.append(_skipped(ways, found))
-    parts.append(_one_way(ways))
-    values: dict[str, Any] = {}
-    for part in parts:
-        values |= part.values
-    return Part(values, tuple(one for part in parts for one in part.remarks))
+        return [*parts, noted(Kind.changed, said, text, about="tiers")]
+    order = ", then ".join(f"node {format_ids(tier)}" for tier in found)
+    text = (
+        f"by where hot and cold memory goes; fastest first: {order}. tierd moves memory between "
+        "neighbouring tiers, and from each node to the nearest one"
+    )
+    carried = remark(Kind.carried, said, text, about="tiers", value=found)
+    return [*parts, Part({"tiers": found}, (carried,)), _skipped(ways, found)]
 
 
 def _ways(context: Context) -> Iterator[_Way]:
@@ -137,7 +120,7 @@ def _skipped(ways: Sequence[_Way], found: Tiers) -> Part:
         return Part()
     said = [target for way in far for target in way.scheme.targets]
     text = "skips a tier. tierd moves memory by one tier at a time"
-    return Part({}, (remark(Kind.changed, said, text, about="tiers"),))
+    return noted(Kind.changed, said, text, about="tiers")
 
 
 def _addresses(contexts: Sequence[Context]) -> Part:
@@ -150,7 +133,7 @@ def _addresses(contexts: Sequence[Context]) -> Part:
         "itself, at each start and when memory comes or goes"
     )
     first: Given[Any] = Given(None, "regions", ranges[0].place)
-    return Part({}, (remark(Kind.improved, [first], text),))
+    return noted(Kind.improved, [first], text)
 
 
 def _one_way(ways: Sequence[_Way]) -> Part:
@@ -161,4 +144,4 @@ def _one_way(ways: Sequence[_Way]) -> Part:
     only, other = ("demotes", "promotes") if COLD in directions else ("promotes", "demotes")
     said = [way.scheme.action for way in ways]
     text = f"the policy only {only}. tierd {other} too: it always works in both directions"
-    return Part({}, (remark(Kind.changed, said, text),))
+    return noted(Kind.changed, said, text)

@@ -7,11 +7,12 @@ Rules of this file:
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tierd.errors import Unsupported
 from tierd.importing import scheme_settings, scope_settings, tier_order
 from tierd.importing.foreign import MOVING, Context, ForeignPolicy, Given
-from tierd.importing.remarks import Kind, Part, joined, remark
+from tierd.importing.remarks import Kind, Part, joined, noted, remark
 from tierd.importing.sampling_settings import sampling
 from tierd.importing.scheme_settings import Moving
 
@@ -43,7 +44,7 @@ def translate(policy: ForeignPolicy) -> Part:
     moving = [Moving(one, scheme) for one in contexts for scheme in one.schemes]
     return joined(
         (
-            tier_order.tiers(contexts),
+            *tier_order.tiers(contexts),
             *scheme_settings.amounts_moved(moving),
             *scheme_settings.patterns(moving),
             *sampling(contexts),
@@ -58,17 +59,7 @@ def translate(policy: ForeignPolicy) -> Part:
 
 def _only_moving(context: Context) -> Context:
     schemes = tuple(one for one in context.schemes if one.action.value in MOVING and one.targets)
-    return Context(
-        context.operations,
-        context.nodes,
-        context.ranges,
-        context.sample_us,
-        context.aggr_us,
-        context.update_us,
-        context.goal,
-        context.regions,
-        schemes,
-    )
+    return replace(context, schemes=schemes)
 
 
 def _left_out(policy: ForeignPolicy) -> Iterator[Part]:
@@ -108,7 +99,7 @@ def _several_targets(one: Moving) -> Part:
     if len(one.scheme.targets) < 2:
         return Part()
     text = "tierd has no weights of target nodes: memory goes to the nearest ones, in equal parts"
-    return Part({}, (remark(Kind.lost, one.scheme.targets, text),))
+    return noted(Kind.lost, one.scheme.targets, text)
 
 
 def _watermarks(one: Moving) -> Part:
@@ -120,4 +111,4 @@ def _watermarks(one: Moving) -> Part:
 
 
 def _lost(given: Given[str] | Given[bool], text: str) -> Part:
-    return Part({}, (remark(Kind.lost, [given], text),))
+    return noted(Kind.lost, [given], text)
