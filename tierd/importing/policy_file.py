@@ -98,7 +98,11 @@ class _Reader:
         self.extras: list[Given[str]] = []
 
     def table(
-        self, node: YamlNode | None, what: str, known: Sequence[str]
+        self,
+        node: YamlNode | None,
+        what: str,
+        known: Sequence[str],
+        needed: Sequence[str] = (),
     ) -> dict[str, tuple[YamlScalar, YamlNode]]:
         """Return the entries of a mapping that are not null, by key."""
         if node is None or isinstance(node, YamlUnusable) or _is_null(node):
@@ -112,6 +116,9 @@ class _Reader:
                 self.problems.append(Problem(key.place, _unknown(key.text, what, known)))
             elif not _is_null(value):
                 found[key.text] = (key, value)
+        missing = [key for key in needed if key not in found]
+        if missing and node.entries:
+            self.problems.append(Problem(node.place, f"{what} needs {' and '.join(missing)}"))
         return found
 
     def items(self, entry: tuple[YamlScalar, YamlNode] | None, what: str) -> tuple[YamlNode, ...]:
@@ -208,7 +215,7 @@ def _ranges(
         parts = reader.table(target, "a target", _TARGET)
         reader.extra(parts, "obsolete", amounts.switch, False)
         for region in reader.items(parts.get("regions"), "regions"):
-            ends = reader.table(region, "a region", _REGION)
+            ends = reader.table(region, "a region", _REGION, _REGION[:2])
             start = reader.value(ends, "start", amounts.size_bytes)
             end = reader.value(ends, "end", amounts.size_bytes)
             if start is None or end is None:
@@ -220,7 +227,7 @@ def _ranges(
 
 
 def _intervals_goal(reader: _Reader, node: YamlNode | None) -> IntervalsGoal | None:
-    keys = reader.table(node, "intervals_goal", _INTERVALS_GOAL)
+    keys = reader.table(node, "intervals_goal", _INTERVALS_GOAL, _INTERVALS_GOAL)
     access = reader.value(keys, "access_bp", amounts.share_bp)
     aggrs = reader.value(keys, "aggrs", amounts.count)
     least = reader.value(keys, "min_sample_us", amounts.duration_us)
@@ -237,7 +244,9 @@ def _scheme(reader: _Reader, node: YamlNode) -> Scheme:
     action = reader.value(keys, "action", _word("action", foreign.ACTIONS))
     target = reader.value(keys, "target_nid", amounts.node_id)
     destinations = [
-        reader.value(reader.table(one, "a destination", _DESTINATION), "id", amounts.node_id)
+        reader.value(
+            reader.table(one, "a destination", _DESTINATION, ("id",)), "id", amounts.node_id
+        )
         for one in reader.items(keys.get("dests"), "dests")
     ]
     targets = tuple(one for one in (target, *destinations) if one is not None)
@@ -267,7 +276,7 @@ def _scheme(reader: _Reader, node: YamlNode) -> Scheme:
 def _bounds(
     reader: _Reader, node: YamlNode | None, name: str, parse: Callable[[str], T]
 ) -> Bounds[T]:
-    keys = reader.table(node, name, _SPAN)
+    keys = reader.table(node, name, _SPAN, _SPAN)
     least, most = reader.value(keys, "min", parse), reader.value(keys, "max", parse)
     named = [
         None if one is None else Given(one.value, f"{name}.{one.said}", one.place)
@@ -299,6 +308,8 @@ def _quota(reader: _Reader, node: YamlNode | None) -> Quota:
 def _goals(reader: _Reader, nodes: Sequence[YamlNode]) -> Iterator[Goal]:
     for node in nodes:
         keys = reader.table(node, "a goal", _GOAL)
+        if keys and not keys.keys() & {"target_value", "target_value_bp"}:
+            reader.problems.append(Problem(node.place, "a goal needs target_value"))
         metric = reader.value(keys, "metric", _word("metric", foreign.METRICS)) or Given(
             "user_input", "user_input", node.place
         )

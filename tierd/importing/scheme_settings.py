@@ -19,6 +19,9 @@ PAGE_BYTES = 4096
 # about this much. If the quota of bytes allows more in the quota of time, the time is what limits.
 MOVED_BYTES_PER_S_MAX = 10 * 10**9
 
+# The tuner of goals that damo writes if nobody asks for another.
+CONSIST = "consist"
+
 # damo takes K, KB and KiB for the same.
 _AMBIGUOUS = re.compile(r"[0-9] ?[KMGTPE]B?\b")
 
@@ -181,7 +184,9 @@ def _fill(moving: Sequence[Moving]) -> list[Part]:
         value = Config().headroom_bp
         parts.append(noted(Kind.improved, said, text, about="headroom_bp", value=value))
     elif free or used:
-        told = [*free, *used]
+        tuners = [one.scheme.quota.tuner for one in moving]
+        named = [one for one in tuners if one is not None and one.value != CONSIST]
+        told: list[Given[Any]] = [*free, *used, *named]
         text = (
             "the policy leaves the amount to the kernel's goals. tierd decides by what is hot and "
             "cold; to leave it to the kernel, set `tuner: kernel`"

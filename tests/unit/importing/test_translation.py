@@ -131,6 +131,12 @@ CASES: dict[str, Case] = {
         {"headroom": None},
     ),
     "a goal": (down(), "set `tuner: kernel`", Kind.improved, {"headroom": "1%", "tuner": None}),
+    "a tuner of goals": (
+        scheme_changed(down(), (*QUOTAS, "goal_tuner"), "temporal"),
+        "goal_tuner temporal",
+        Kind.improved,
+        {"tuner": None},
+    ),
     "a goal by hand": (
         scheme_changed(down(), (*GOAL, "metric"), "user_input"),
         "feed this goal by hand",
