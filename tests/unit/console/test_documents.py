@@ -89,6 +89,7 @@ DOCUMENTS: dict[str, Callable[[Path], Document]] = {
     "doctor-two-tier-7.2": lambda _: of_doctor("two-tier-7.2"),
     "doctor-one-tier-6.12": lambda _: of_doctor("one-tier-6.12"),
     "import-hmsdk": lambda _: of_import("hmsdk.yaml"),
+    "import-damo": lambda _: of_import("damo.json"),
     "import-cover-letter": lambda _: of_import("cover-letter.txt"),
     "plan-three-tier-7.2": lambda folder: of_command("plan --json", "three-tier-7.2", folder),
     "plan-two-tier-6.12": lambda folder: of_command("plan --json", "two-tier-6.12", folder),

@@ -33,7 +33,8 @@ def test_tiers_by_where_memory_goes(ways: list[tuple[int, str, int]], tiers: str
     document = of_command(contexts(*ways))
     assert values(document).get("tiers") == tiers
     if tiers is None:
-        assert told(document, "the policy does not say which nodes").kind is Kind.changed
+        one = told(document, "the policy does not say which nodes")
+        assert (one.kind, one.setting) == (Kind.changed, "tiers")
 
 
 def test_a_way_that_skips_a_tier() -> None:
