@@ -5,13 +5,14 @@
 #    source ~/.local/share/bash_completion/tierd
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_tierd_subparsers=(run observe plan tiers check doctor status events history top why reload pause resume restore print)
+_shtab_tierd_subparsers=(run observe plan tiers check import doctor status events history top why reload pause resume restore print)
 
 _shtab_tierd_run_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --demo --observe --for)
 _shtab_tierd_observe_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --for)
 _shtab_tierd_plan_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --writes --json --diff --format --observe)
 _shtab_tierd_tiers_option_strings=(-h --help --root --run-dir --state-dir --no-color --json --config --simulate)
 _shtab_tierd_check_option_strings=(-h --help --root --run-dir --state-dir --no-color --machine)
+_shtab_tierd_import_option_strings=(-h --help --root --run-dir --state-dir --no-color --json)
 _shtab_tierd_doctor_option_strings=(-h --help --root --run-dir --state-dir --no-color --json --bundle --config --simulate)
 _shtab_tierd_status_option_strings=(-h --help --root --run-dir --state-dir --no-color --json)
 _shtab_tierd_events_option_strings=(-h --help --root --run-dir --state-dir --no-color --follow --json --since)
@@ -28,9 +29,9 @@ _shtab_tierd_option_strings=(-h --help --version)
 _shtab_tierd_why_pos_0_COMPGEN=_tierd_nodes
 
 _shtab_tierd_plan___format_choices=(damo)
-_shtab_tierd_print_pos_0_choices=(alerts completion completion-bash completion-fish completion-zsh config dashboard preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-plan schema-status schema-tiers scrape-config unit)
-_shtab_tierd_print_pos_1_choices=(aggressive bash cgroup-classes doctor events fish gentle history observe plan status three-tier tiers zsh)
-_shtab_tierd_pos_0_choices=(run observe plan tiers check doctor status events history top why reload pause resume restore print)
+_shtab_tierd_print_pos_0_choices=(alerts completion completion-bash completion-fish completion-zsh config dashboard preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-status schema-tiers scrape-config unit)
+_shtab_tierd_print_pos_1_choices=(aggressive bash cgroup-classes doctor events fish gentle history import observe plan status three-tier tiers zsh)
+_shtab_tierd_pos_0_choices=(run observe plan tiers check import doctor status events history top why reload pause resume restore print)
 
 _shtab_tierd_run__h_nargs=0
 _shtab_tierd_run___help_nargs=0
@@ -58,6 +59,10 @@ _shtab_tierd_tiers___simulate_nargs='?'
 _shtab_tierd_check__h_nargs=0
 _shtab_tierd_check___help_nargs=0
 _shtab_tierd_check___no_color_nargs=0
+_shtab_tierd_import__h_nargs=0
+_shtab_tierd_import___help_nargs=0
+_shtab_tierd_import___no_color_nargs=0
+_shtab_tierd_import___json_nargs=0
 _shtab_tierd_doctor__h_nargs=0
 _shtab_tierd_doctor___help_nargs=0
 _shtab_tierd_doctor___no_color_nargs=0

@@ -58,7 +58,7 @@ function _shtab_tierd_using
   test "$_shtab_tierd_cmdpath" = "$argv"
 end
 
-set -g _shtab_tierd_commands run observe plan tiers check doctor status events history top why reload pause resume restore print
+set -g _shtab_tierd_commands run observe plan tiers check import doctor status events history top why reload pause resume restore print
 set -g _shtab_tierd_opts_with_value --bundle --config --for --format --machine --root --run-dir --simulate --since --state-dir --svg
 
 complete -c tierd -e
@@ -115,6 +115,13 @@ complete -c tierd -n '_shtab_tierd_using check' -l run-dir -x -d 'the daemon'"'"
 complete -c tierd -n '_shtab_tierd_using check' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
 complete -c tierd -n '_shtab_tierd_using check' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
 complete -c tierd -n '_shtab_tierd_using check' -l machine -x -d 'check for another machine: FILE is its report (`doctor --bundle`), or its `tiers --json`'
+complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a import -d 'turn a policy of damo or HMSDK into a configuration of tierd'
+complete -c tierd -n '_shtab_tierd_using import' -s h -l help -d 'show this help message and exit'
+complete -c tierd -n '_shtab_tierd_using import' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'
+complete -c tierd -n '_shtab_tierd_using import' -l run-dir -x -d 'the daemon'"'"'s socket and state (default: $TIERD_RUN_DIR, or /run/tierd)'
+complete -c tierd -n '_shtab_tierd_using import' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
+complete -c tierd -n '_shtab_tierd_using import' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
+complete -c tierd -n '_shtab_tierd_using import' -l json -d 'one JSON object: the configuration, and what became of each part'
 complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a doctor -d 'check if this machine is as tierd needs it; says how to fix it'
 complete -c tierd -n '_shtab_tierd_using doctor' -s h -l help -d 'show this help message and exit'
 complete -c tierd -n '_shtab_tierd_using doctor' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'
@@ -195,5 +202,5 @@ complete -c tierd -n '_shtab_tierd_using print' -l root -x -d 'read sys/ and pro
 complete -c tierd -n '_shtab_tierd_using print' -l run-dir -x -d 'the daemon'"'"'s socket and state (default: $TIERD_RUN_DIR, or /run/tierd)'
 complete -c tierd -n '_shtab_tierd_using print' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
 complete -c tierd -n '_shtab_tierd_using print' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
-complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 0' -ka "alerts completion completion-bash completion-fish completion-zsh config dashboard preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-plan schema-status schema-tiers scrape-config unit" -d 'alerts, completion NAME, config, dashboard, preset NAME, recording-rules, schema NAME, scrape-config, unit'
-complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 1' -ka "aggressive bash cgroup-classes doctor events fish gentle history observe plan status three-tier tiers zsh" -d 'which one. completion: bash, fish, zsh; preset: aggressive, cgroup-classes, gentle, observe, three-tier; schema: doctor, events, history, plan, status, tiers'
+complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 0' -ka "alerts completion completion-bash completion-fish completion-zsh config dashboard preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-status schema-tiers scrape-config unit" -d 'alerts, completion NAME, config, dashboard, preset NAME, recording-rules, schema NAME, scrape-config, unit'
+complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 1' -ka "aggressive bash cgroup-classes doctor events fish gentle history import observe plan status three-tier tiers zsh" -d 'which one. completion: bash, fish, zsh; preset: aggressive, cgroup-classes, gentle, observe, three-tier; schema: doctor, events, history, import, plan, status, tiers'

@@ -17,6 +17,7 @@ from typing import Any
 
 from tierd.console import events_and_history
 from tierd.doctor import doctor
+from tierd.importing import imported
 from tierd.record import snapshot
 from tierd.views import history, planned, render
 
@@ -51,6 +52,7 @@ PUBLISHED = (
     Published("doctor", doctor.SCHEMA, doctor.Document),
     Published("events", events_and_history.SCHEMA, events_and_history.EventsDocument),
     Published("history", history.SCHEMA, history.Document),
+    Published("import", imported.SCHEMA, imported.Document),
     Published("plan", planned.SCHEMA, planned.Document),
     Published("status", snapshot.SCHEMA, snapshot.Snapshot),
     Published("tiers", render.TIERS_SCHEMA, render.TiersDocument),

@@ -44,6 +44,7 @@ RESULTS = ROOT / ".mutation"
 NEAR = {
     "tierd/configuration": ("tests/unit/configuration", "tests/unit/console/test_shipped_files.py"),
     "tierd/feedback.py": ("tests/unit/test_feedback.py", "tests/unit/tuner"),
+    "tierd/importing": ("tests/unit/importing",),
     "tierd/kdamonds": ("tests/faults", "tests/sim/test_daemon.py", "tests/sim/test_tuners.py"),
     "tierd/plans": ("tests/unit/plans", "tests/unit/test_policy.py"),
     "tierd/policy.py": (

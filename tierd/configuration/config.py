@@ -47,6 +47,9 @@ class CgroupClass:
 # hot and cold pages change places. The cover letter's targets are 99.7 % used and 0.5 % free.
 OVERLAP_BP = 20
 
+# 5 samples per aggregation: fewer cannot tell hot from warm.
+SAMPLES_PER_AGGREGATION_MIN = 5
+
 
 def used_bp_for(headroom_bp: int) -> int:
     """Return how full promotion may make a node: a little more than demotion leaves it."""

@@ -10,16 +10,20 @@ Rules of this file:
 """
 
 import difflib
-import os
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from tierd.configuration import yamltext
-from tierd.configuration.config import CgroupClass, CgroupMode, Config, used_bp_for
+from tierd.configuration import filetext, yamltext
+from tierd.configuration.config import (
+    SAMPLES_PER_AGGREGATION_MIN,
+    CgroupClass,
+    CgroupMode,
+    Config,
+    used_bp_for,
+)
 from tierd.configuration.settings import (
     BY_FIELD,
     BY_KEY,
@@ -40,7 +44,7 @@ from tierd.configuration.yamltext import (
 )
 from tierd.errors import ConfigError, ExitCode
 from tierd.machine.override import node_error
-from tierd.units import BP_MAX, format_size
+from tierd.units import BP_MAX
 
 CONFIG = Path("/etc/tierd/tierd.yaml")
 DROP_INS = Path("/etc/tierd/tierd.d")
@@ -48,8 +52,6 @@ ENDING = ".yaml"
 
 # 10 windows per tick: tierd does not see what a scheme does between two ticks.
 WINDOWS_PER_TICK_MAX = 10
-# 5 samples per aggregation: fewer cannot tell hot from warm.
-SAMPLES_PER_AGGREGATION_MIN = 5
 
 # Bytes; a character has 4 at most.
 FILE_BYTES_MAX = 4 * yamltext.CHARACTERS_MAX
@@ -61,13 +63,13 @@ NodeIds = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class ConfigErrors(ConfigError):
-    """All errors of the configuration, each with its place."""
+    """All errors of the configuration, or of another file, each with its place."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], what: str = "the configuration") -> None:
         self.problems = tuple(sorted(set(problems)))
         self.lines = tuple(map(str, self.problems))
         how_many = "an error" if len(self.lines) == 1 else f"{len(self.lines)} errors"
-        super().__init__("\n".join((f"the configuration has {how_many}", *self.lines)))
+        super().__init__("\n".join((f"{what} has {how_many}", *self.lines)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def load(
     sources: list[Source] = []
     problems: list[Problem] = []
     for file in (path, *_drop_ins(drop_ins, problems)):
-        text = _text(file, required or file is not path, problems)
+        text = filetext.read(file, required or file is not path, problems, FILE_BYTES_MAX)
         if text is not None:
             sources.append((str(file), text))
     return _parse(sources, problems, nodes)
@@ -189,52 +191,6 @@ def _drop_ins(folder: Path | None, problems: list[Problem]) -> Iterator[Path]:
         elif name.endswith(".yml"):
             wrong = f"is not read: rename it so that it ends in {ENDING}"
             problems.append(Problem(FilePlace(str(folder / name)), wrong))
-
-
-class _NoConfig(Exception):
-    """The file is not a regular file, or is too large, so it is not read as a configuration."""
-
-
-def _content(path: Path) -> bytes:
-    """Read a regular file up to a limit: a FIFO would block, and a device would never end."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise _NoConfig("cannot be read: expected a regular file")
-        content = b""
-        while part := os.read(fd, FILE_BYTES_MAX + 1 - len(content)):
-            content += part
-    finally:
-        os.close(fd)
-    if len(content) > FILE_BYTES_MAX:
-        raise _NoConfig(f"is too large: expected at most {format_size(FILE_BYTES_MAX)}")
-    return content
-
-
-def _text(path: Path, required: bool, problems: list[Problem]) -> str | None:
-    file = FilePlace(str(path))
-    try:
-        content = _content(path)
-    except _NoConfig as error:
-        problems.append(Problem(file, str(error)))
-        return None
-    except FileNotFoundError:
-        if required:
-            problems.append(Problem(file, "does not exist"))
-        return None
-    except OSError as error:
-        problems.append(Problem(file, f"cannot be read: {error.strerror}"))
-        return None
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = content[: error.start].decode("utf-8")
-        line = before.count("\n") + 1
-        column = len(before) - (before.rfind("\n") + 1) + 1
-        byte = content[error.start]
-        place = FilePlace(str(path), line, column)
-        problems.append(Problem(place, f"byte 0x{byte:02x} is not UTF-8: save the file as UTF-8"))
-        return None
 
 
 def _parse(

@@ -91,12 +91,14 @@ def shown(text: str, limit: int = 60) -> str:
     return ascii(text) if len(text) <= limit else ascii(text[:limit]) + "..."
 
 
-def read(file: str, text: str) -> tuple[YamlNode | None, tuple[Problem, ...]]:
+def read(
+    file: str, text: str, characters_max: int = CHARACTERS_MAX, depth_max: int = DEPTH_MAX
+) -> tuple[YamlNode | None, tuple[Problem, ...]]:
     """Return the tree of a text (None if it is empty) and every problem with its YAML."""
-    if len(text) > CHARACTERS_MAX:
-        largest = f"{CHARACTERS_MAX // 1024} KiB"
+    if len(text) > characters_max:
+        largest = f"{characters_max // 1024} KiB"
         return None, (Problem(FilePlace(file), f"is too large: expected at most {largest}"),)
-    reader = _Reader(file)
+    reader = _Reader(file, depth_max)
     try:
         for event in yaml.parse(text):
             reader.take(event)
@@ -153,8 +155,9 @@ class _Frame:
 class _Reader:
     """Builds the tree from the parser's events; keeps the lists and mappings that are open."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, depth_max: int) -> None:
         self.file = file
+        self._depth_max = depth_max
         self.root: YamlNode | None = None
         self.problems: list[Problem] = []
         self.last = FilePlace(file)
@@ -186,7 +189,7 @@ class _Reader:
     def _document(self, _: yaml.Event, place: FilePlace) -> None:
         self._documents += 1
         if self._documents > 1:
-            self.problem(place, "a second document begins here: the settings must be one document")
+            self.problem(place, "a second document begins here: expected one document")
             raise _Stop
 
     def _scalar(self, event: yaml.Event, place: FilePlace) -> None:
@@ -209,8 +212,8 @@ class _Reader:
         assert isinstance(event, yaml.CollectionStartEvent)
         if event.tag is not None:
             self._tagged(event.tag, place)
-        if len(self._open) == DEPTH_MAX:
-            self.problem(place, f"is nested too deeply: expected at most {DEPTH_MAX} levels")
+        if len(self._open) == self._depth_max:
+            self.problem(place, f"is nested too deeply: expected at most {self._depth_max} levels")
             raise _Stop
         self._open.append(_Frame(place, isinstance(event, yaml.MappingStartEvent)))
 

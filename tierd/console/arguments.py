@@ -150,6 +150,16 @@ def _check(check: argparse.ArgumentParser) -> None:
     )
 
 
+def _import(imported: argparse.ArgumentParser) -> None:
+    imported.add_argument(
+        "file",
+        type=_path,
+        metavar="FILE",
+        help="a file of damo or HMSDK (JSON or YAML), or a text with a `damo start` command",
+    )
+    _json(imported, "one JSON object: the configuration, and what became of each part")
+
+
 def _doctor(doctor: argparse.ArgumentParser) -> None:
     _json(doctor)
     doctor.add_argument(
@@ -359,6 +369,14 @@ VERBS = {
                 "tierd check --machine node7.json new.yaml",
                 "for another machine, by its `tierd tiers --json`",
             ),
+        ),
+    ),
+    "import": Verb(
+        "turn a policy of damo or HMSDK into a configuration of tierd",
+        _import,
+        (
+            ("tierd import hmsdk.yaml", "what HMSDK's generator wrote, or `damo args damon`"),
+            ("tierd import start.sh > tierd.yaml", "a script with a `damo start` command"),
         ),
     ),
     "doctor": Verb(

@@ -154,6 +154,27 @@ def check(arguments: argparse.Namespace, say: Say) -> ExitCode:
     return checked.exit_code
 
 
+def import_policy(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Print a policy of another tool as a configuration, with what became of each part."""
+    from dataclasses import asdict
+
+    from tierd.configuration import filetext
+    from tierd.configuration.configfile import ConfigErrors
+    from tierd.configuration.yamltext import Problem
+    from tierd.importing import imported
+
+    problems: list[Problem] = []
+    text = filetext.read(arguments.file, True, problems, imported.FILE_BYTES_MAX)
+    if text is None:
+        raise ConfigErrors(problems, what="the policy")
+    document = imported.read(str(arguments.file), text)
+    if arguments.json:
+        _say_json(say, asdict(document))
+    else:
+        say(imported.as_text(document))
+    return ExitCode.ok
+
+
 def doctor(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Check every precondition, and say how to fix those that fail; changes nothing."""
     from tierd.clock import SystemClock
@@ -372,6 +393,7 @@ COMMANDS = {
     "plan": plan,
     "tiers": tiers,
     "check": check,
+    "import": import_policy,
     "doctor": doctor,
     "events": events,
     "history": history,

@@ -21,6 +21,7 @@ FILES = {
     "schema-doctor": "schema/doctor.schema.json",
     "schema-events": "schema/events.schema.json",
     "schema-history": "schema/history.schema.json",
+    "schema-import": "schema/import.schema.json",
     "schema-plan": "schema/plan.schema.json",
     "schema-status": "schema/status.schema.json",
     "schema-tiers": "schema/tiers.schema.json",

@@ -367,7 +367,7 @@ WRONG = [
         "mode: !!str manage",
         "1:7: tags such as 'tag:yaml.org,2002:str' are not allowed: remove the tag",
     ),
-    ("--- {}\n--- {}", "2:1: a second document begins here: the settings must be one document"),
+    ("--- {}\n--- {}", "2:1: a second document begins here: expected one document"),
     ("a: b: c", "1:5: is not YAML: mapping values are not allowed here"),
     (
         "loop:\n\ttick: 1s",

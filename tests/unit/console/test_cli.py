@@ -188,6 +188,8 @@ TABLE = [
     Row("two-tier-7.2", "restore --after-service --run-dir {tmp}", 0, ("nothing to restore",)),
     Row("two-tier-7.2", "check {root}/../good.yaml", 0, ("good.yaml",)),
     Row("two-tier-7.2", "check {tmp}", 78, ("cannot",)),
+    Row("two-tier-7.2", "import {root}/../policy.sh --json", 0, ('"tierd.import/1"',)),
+    Row("two-tier-7.2", "import {root}/../good.yaml", 78, (), ("expected kdamonds",)),
     Row(
         "two-tier-7.2",
         "check --machine {tmp}/none.json {root}/../good.yaml",
@@ -230,6 +232,7 @@ def said(
     empty.mkdir()
     machines.unpack(machines.load(row.machine).sysfs, root)
     (tmp_path / "good.yaml").write_text("headroom: 2%\n")
+    (tmp_path / "policy.sh").write_text("damo start --damos_action migrate_hot 0\n")
     (tmp_path / "quiet.yaml").write_text("metrics: {address: off}\n")
     for ring in ("events.ring", "history.ring"):
         (tmp_path / ring).mkdir()
@@ -358,7 +361,8 @@ def test_every_verb_has_a_command_and_help(capsys: pytest.CaptureFixture[str]) -
 def test_the_parser_of_one_verb_is_a_part_of_that_of_all() -> None:
     assert VERBS.keys() == commands.COMMANDS.keys()
     for verb in VERBS:
-        words = [verb, *(["0"] if verb == "why" else ["unit"] if verb == "print" else [])]
+        needed = {"why": ["0"], "print": ["unit"], "import": ["policy.yaml"]}
+        words = [verb, *needed.get(verb, [])]
         assert parse(words) == parser().parse_args(words)
 
 

@@ -17,7 +17,7 @@ VARIABLES = (
     "STATE_DIRECTORY",
     "XDG_RUNTIME_DIR",
 )
-WORDS = {"why": ("0",), "print": ("unit",)}
+WORDS = {"why": ("0",), "print": ("unit",), "import": ("policy.yaml",)}
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ If a document changes, the files in `documents/` differ: read the difference, th
 
 import contextlib
 import copy
+import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from tierd.clock import SystemClock
 from tierd.configuration.config import Config
 from tierd.console import arguments, commands, events_and_history, shipped
 from tierd.doctor import doctor, facts
+from tierd.importing import imported
 from tierd.kdamonds.kernel import Kernel
 from tierd.record import chronicle
 from tierd.record import snapshot as snapshots
@@ -33,6 +35,7 @@ from tools import document_schemas
 from tools.document_schemas import PUBLISHED, Published
 
 GOLDEN = Path(__file__).parent / "documents"
+POLICIES = Path(__file__).parent.parent / "importing" / "policies"
 NOW = 4e9
 
 Document = Any
@@ -46,6 +49,11 @@ def of_doctor(machine: str) -> Document:
     kernel = Kernel.patient(machines.load(machine).sysfs, SystemClock())
     known = facts.read(kernel, Config, lambda: None, is_root=True)
     return doctor.as_document(doctor.examine(known))
+
+
+def of_import(name: str) -> Document:
+    text = (POLICIES / name).read_text()
+    return json.loads(json.dumps(dataclasses.asdict(imported.read(name, text))))
 
 
 def of_command(words: str, machine: str, folder: Path) -> Document:
@@ -80,6 +88,9 @@ DOCUMENTS: dict[str, Callable[[Path], Document]] = {
     "status-starting": lambda _: {"schema": snapshots.SCHEMA, "state": snapshots.State.starting},
     "doctor-two-tier-7.2": lambda _: of_doctor("two-tier-7.2"),
     "doctor-one-tier-6.12": lambda _: of_doctor("one-tier-6.12"),
+    "import-hmsdk": lambda _: of_import("hmsdk.yaml"),
+    "import-damo": lambda _: of_import("damo.json"),
+    "import-cover-letter": lambda _: of_import("cover-letter.txt"),
     "plan-three-tier-7.2": lambda folder: of_command("plan --json", "three-tier-7.2", folder),
     "plan-two-tier-6.12": lambda folder: of_command("plan --json", "two-tier-6.12", folder),
     "tiers-two-socket-7.2": lambda folder: of_command("tiers --json", "two-socket-7.2", folder),
@@ -155,9 +166,10 @@ def test_every_verb_that_speaks_json_has_a_schema() -> None:
 
 
 def speaks_json(verb: str) -> bool:
-    with contextlib.suppress(SystemExit):
-        arguments.parse([verb, "--json"])
-        return True
+    for needed in ([], ["FILE"]):
+        with contextlib.suppress(SystemExit):
+            arguments.parse([verb, *needed, "--json"])
+            return True
     return False
 
 

@@ -35,6 +35,13 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b8m\u202ereversed\u2066\x7f" + b"\xff\xfe".dec
 EVIL_NAME = "evil\x1b[2J\u202e".encode() + b"\xff"
 EVIL_GROUP = os.fsdecode(EVIL_NAME)
 
+EVIL_FILTER = {"filter_type": "memcg", "matching": True, "memcg_path": "/a\n\x1b[2J\u202eb"}
+EVIL_SCHEME = {"action": "migrate_hot", "target_nid": 0, "filters": [EVIL_FILTER]}
+EVIL_POLICY = {"kdamonds": [{"contexts": [{"ops": "paddr", "schemes": [EVIL_SCHEME]}]}]}
+EVIL_COMMAND = (
+    "damo start --damos_action migrate_hot 0 --damos_filter reject memcg '/\x1b[2J\u202e'\n"
+)
+
 CLASSES = "cgroups: {mine: {exclude: /evil}}\nmetrics: {address: off}\n"
 
 WORDS = {
@@ -46,6 +53,12 @@ WORDS = {
     ],
     "tiers": ["tiers --root {tmp}/root", "tiers --root {tmp}/root --json"],
     "check": ["check {tmp}/bad.yaml"],
+    "import": [
+        "import {tmp}/bad.yaml",
+        "import {tmp}/evil.json",
+        "import {tmp}/evil.json --json",
+        "import {tmp}/evil.sh",
+    ],
     "doctor": ["doctor --root {tmp}/root", "doctor --root {tmp}/root --json"],
     "status": ["status", "status --json"],
     "events": ["events", "events --json"],
@@ -63,6 +76,9 @@ WORDS = {
 SHOWS_IT = {
     "plan --root {tmp}/root --config {tmp}/classes.yaml --writes",
     "check",
+    "import {tmp}/bad.yaml",
+    "import {tmp}/evil.json",
+    "import {tmp}/evil.sh",
     "doctor",
     "status",
     "events",
@@ -112,6 +128,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (cgroups / "cgroup.procs").touch()
     (tmp_path / "classes.yaml").write_text(CLASSES)
     (tmp_path / "bad.yaml").write_text('"\\e[2J\\u202e": 1\n')
+    (tmp_path / "evil.json").write_text(json.dumps(EVIL_POLICY))
+    (tmp_path / "evil.sh").write_text(EVIL_COMMAND)
     kept = Chronicle(RunDir(tmp_path, tmp_path))
     kept.happened(EventStatus(1.0, "running", EVIL))
     status = evil_status()

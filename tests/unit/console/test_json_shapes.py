@@ -21,6 +21,7 @@ from tierd.record.rundir import RunDir
 from tierd.record.snapshot import EventStatus, Snapshot, document, look
 
 GOLDEN = Path(__file__).parent / "shapes.json"
+POLICY = Path(__file__).parent.parent / "importing" / "policies" / "hmsdk.yaml"
 
 Shape = Any
 """A dict of names and shapes, a list with the shape of its members, or types with bars."""
@@ -105,6 +106,7 @@ def shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Shap
         "tierd.status/1": from_snapshots(document),
         "tierd.recent/1": from_snapshots(look),
         "tierd.tiers/1": from_command(f"tiers --json --root {root}", capsys),
+        "tierd.import/1": from_command(f"import {POLICY} --json", capsys),
         "tierd.plan/1": from_command(f"plan --json --root {root}", capsys),
         "tierd.doctor/1": from_command(f"doctor --json --root {root}", capsys),
         "tierd.events/1": from_command(f"events --json --state-dir {tmp_path}", capsys),

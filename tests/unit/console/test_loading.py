@@ -18,6 +18,8 @@ from tierd.record.snapshot import document
 from tierd.serving import api
 from tierd.serving.api import Sources
 
+POLICY = Path(__file__).parent.parent / "importing" / "policies" / "hmsdk.yaml"
+
 # Runs a command, and prints the modules that it has loaded.
 PROGRAM = """
 import io, sys
@@ -153,6 +155,12 @@ def test_who_looks_back_loads_what_reads_and_draws(folder: Path, words: str) -> 
     found = loaded(folder, words)
     assert ours(found) == LOOKING_BACK
     assert not strangers(found)
+
+
+def test_who_imports_a_policy_loads_no_daemon(folder: Path) -> None:
+    found = loaded(folder, f"import {POLICY}")
+    assert not found & (DAEMONS | {"tierd.policy", "tierd.kdamonds"})
+    assert strangers(found) <= {"yaml", "_yaml"}
 
 
 @pytest.mark.parametrize("words", ["tiers", "plan", "plan --writes", "doctor", "check"])

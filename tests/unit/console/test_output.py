@@ -68,6 +68,7 @@ for argv, places in json.loads(sys.argv[1]):
 print(json.dumps(codes))
 """
 
+POLICY = Path(__file__).parent.parent / "importing" / "policies" / "hmsdk.yaml"
 SIMULATED = "--simulate --for 0s --config {tmp}/quiet.yaml"
 WORDS = {
     "run": f"run {SIMULATED}",
@@ -75,6 +76,7 @@ WORDS = {
     "plan": "plan --root {tmp}/root",
     "tiers": "tiers --root {tmp}/root",
     "check": "check {tmp}/quiet.yaml",
+    "import": f"import {POLICY}",
     "doctor": "doctor --root {tmp}/root",
     "status": "status",
     "events": "events",

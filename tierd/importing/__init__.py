@@ -1,0 +1,1 @@
+"""Policies of other tools as a configuration of tierd."""
