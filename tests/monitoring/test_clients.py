@@ -36,6 +36,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield made
 
 
+def page_of(live: Scene) -> bytes | None:
+    return get(f"http://{live.ours}/")
+
+
 def resident_bytes(live: Scene) -> int:
     found = re.search(rb"^process_resident_memory_bytes (\S+)$", get(live.metrics) or b"", re.M)
     assert found is not None
@@ -79,6 +83,15 @@ def besiege(live: Scene, connect: Connect) -> None:
 def rounds_since(live: Scene, at: float) -> int:
     looks = client.get(live.socket, "/v1/recent")["looks"]
     return sum(look["at"] > at for look in looks)
+
+
+def test_the_page_costs_little_memory_and_is_not_loaded_before_somebody_asks(live: Scene) -> None:
+    """This is the first test that asks for the page: the growth is that of its modules too."""
+    get(live.metrics)
+    before = resident_bytes(live)
+    for _ in range(SCRAPES):
+        assert page_of(live) is not None
+    assert resident_bytes(live) - before <= GROWTH_BYTES_MAX
 
 
 @pytest.mark.parametrize("over", [over_tcp, over_unix])

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from tierd.record.chronicle import LATELY_S, HistoryReading, reading_of
+from tierd.record.chronicle import LATELY_S, READING_EVERY_S, HistoryReading, reading_of
 from tierd.record.snapshot import Snapshot
 from tierd.serving.webserver import Page
 from tierd.views.statusview import STALE_S
 
-# A chart of an hour does not show more readings than this. Half of those kept are drawn.
-READINGS_MAX = 180
+# How many readings are drawn: one in three of an hour. More would be closer than a reader can see.
+READINGS_MAX = 120
 
 FILES = Path(__file__).parent.parent / "views"
 
@@ -61,7 +61,9 @@ class StatusPage:
         style, script = ((FILES / name).read_text() for name in ("page.css", "page.js"))
         readings: tuple[HistoryReading, ...] = ()
         if newest is not None:
-            before = self.sources.readings(newest.at - LATELY_S, newest.at, READINGS_MAX)
+            # The snapshot is the last reading. From one just before it no rate could be told.
+            until = newest.at - READING_EVERY_S
+            before = self.sources.readings(newest.at - LATELY_S, until, READINGS_MAX)
             readings = (*before, reading_of(newest)) if newest.nodes else before
         look = page.Look(newest, snapshots, readings, self.sources.host, now)
         text = page.page(look, style, script)

@@ -15,8 +15,8 @@ from tierd.views.render import moment
 WIDTH = 720
 HEIGHT = 100
 
-# The labels below a chart: at its start, at its end, and between.
-LABELS = 5
+# The labels below a chart: at its start, at its end, and between, at whole minutes' distance.
+LABELS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,9 @@ def figure(chart: Chart, span: Span) -> str:
         f'<span class="key {kind}">{escaped(text)}</span>' for kind, text in chart.notes
     )
     told = "; ".join((chart.title, *(text for _, text in chart.notes)))
-    top, low = chart.label(chart.most), chart.label(chart.most if chart.both_ways else 0.0)
-    axis = f'<span class="zero">{escaped(chart.label(0.0))}</span>' if chart.both_ways else ""
+    top = chart.label(chart.most)
+    low = top if chart.both_ways else "0"
+    axis = "<span>0</span>" if chart.both_ways else ""
     return (
         f'<figure class="chart"><figcaption><h3>{escaped(chart.title)}</h3>'
         f'<p class="notes">{notes}</p></figcaption>'
@@ -81,8 +82,7 @@ def _times(span: Span) -> Iterator[str]:
     step_s = (span.end - span.start) / (LABELS - 1)
     for number in range(LABELS):
         at = span.start + number * step_s
-        shown = moment(at).removesuffix("Z") if step_s < 60 else moment(at)[:5]
-        yield f"<span>{shown}</span>"
+        yield f"<span>{moment(at)[:5]}</span>"
 
 
 def _drawn(chart: Chart, span: Span) -> Iterator[str]:

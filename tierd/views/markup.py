@@ -15,3 +15,9 @@ def escaped(text: object) -> str:
     Characters that are not printable are escaped too: some of them turn the text around.
     """
     return visible(str(text)).translate(_ENTITIES)
+
+
+def coded(text: str) -> str:
+    """Return the text with its commands, which stand in backquotes, as code."""
+    parts = escaped(text).split("`")
+    return "".join(f"<code>{one}</code>" if n % 2 else one for n, one in enumerate(parts))
