@@ -142,8 +142,8 @@ class Tab:
         self.await_event("Emulation.virtualTimeBudgetExpired")
 
     def screenshot(self, path: Path) -> None:
-        """Write a picture of the whole page."""
-        found = self.ask("Page.captureScreenshot", captureBeyondViewport=True)
+        """Write a picture of what the window shows."""
+        found = self.ask("Page.captureScreenshot")
         path.write_bytes(b64decode(found["data"]))
 
     def _next(self) -> Message:
