@@ -23,7 +23,7 @@
     clearTimeout(timer);
     if (document.hidden) return;
     try {
-      const answer = await fetch("/", { signal: AbortSignal.timeout(PATIENCE_MS) });
+      const answer = await fetch(location.href, { signal: AbortSignal.timeout(PATIENCE_MS) });
       if (!answer.ok) throw new Error(answer.statusText);
       const text = await answer.text();
       // A text that is being selected stays as it is.

@@ -28,7 +28,8 @@ ICON = (
     "%3Cpath d='M3 11h10' stroke='%235b9bd5' stroke-width='3'/%3E%3C/svg%3E"
 )
 
-LINKS = (("/metrics", "metrics"), ("/healthz", "health"), ("/readyz", "ready"))
+# Relative, so that a proxy may serve the page below another path.
+LINKS = (("metrics", "metrics"), ("healthz", "health"), ("readyz", "ready"))
 
 
 @dataclass(frozen=True, slots=True)
