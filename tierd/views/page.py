@@ -83,7 +83,7 @@ def _starting() -> str:
 def _sections(look: Look, status: Mapping[str, Any]) -> Iterator[str]:
     yield _verdict(status, look.now)
     yield _section("memory", "Memory", page_memory.bars(status["nodes"]), page_memory.legend())
-    yield _charts(look)
+    yield _charts(look, status)
     yield _section("decisions", "Decisions", page_decisions.decisions(look.recent, status))
     yield '<div class="columns">'
     yield _section("events", "Events", page_decisions.events(status["events"], look.now))
@@ -146,9 +146,10 @@ def _since(status: Mapping[str, Any]) -> str:
     return format_duration_us(max(1, round((status["at"] - status["started_at"]) * 1e6)))
 
 
-def _charts(look: Look) -> str:
+def _charts(look: Look, status: Mapping[str, Any]) -> str:
     span = _span(look.readings, look.now)
-    drawn = "".join(figure(chart, span) for chart in page_charts.charts(look.readings))
+    order = [node["numa_node"] for node in statusview.fastest_first(status["nodes"])]
+    drawn = "".join(figure(chart, span) for chart in page_charts.charts(look.readings, order))
     long = format_duration_us(round((span.end - span.start) * 1e6))
     note = f'<p class="notes"><span>the last {long}, UTC</span></p>'
     return _section("charts", "Over time", f'<div class="charts">{drawn}</div>', note)

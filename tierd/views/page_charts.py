@@ -13,8 +13,11 @@ RATE_MOST = 1e6
 COST_MOST = 0.01
 
 
-def charts(readings: tuple[HistoryReading, ...]) -> Iterator[Chart]:
-    """Return all charts: what moved, the cost, then the free and the used memory of the nodes."""
+def charts(readings: tuple[HistoryReading, ...], order: Sequence[int]) -> Iterator[Chart]:
+    """Return all charts: what moved, the cost, then the free and the used memory of the nodes.
+
+    The nodes are in this order. Those that have gone come last.
+    """
     up, down = rate_points(readings, "promote"), rate_points(readings, "demote")
     notes = tuple(
         (kind, f"{name} {format_rate(points[-1][1] if points else 0.0)}")
@@ -29,7 +32,10 @@ def charts(readings: tuple[HistoryReading, ...]) -> Iterator[Chart]:
     yield Chart("Cost of kdamonds", note, (Series("cost", cost),), most, percent_of_cpu)
     nodes = {
         number: [(one.at, one.nodes[number]) for one in readings if number in one.nodes]
-        for number in sorted({number for reading in readings for number in reading.nodes})
+        for number in sorted(
+            {number for reading in readings for number in reading.nodes},
+            key=lambda number: (order.index(number) if number in order else len(order), number),
+        )
     }
     for number, seen in nodes.items():
         if seen[-1][1].headroom_bytes:

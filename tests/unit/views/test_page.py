@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.snapshots import FAST, MIB, SNAPSHOT, UNKNOWN, parked, with_nodes
+from tests.fixtures.snapshots import FAST, MIB, SLOW, SNAPSHOT, UNKNOWN, parked, with_nodes
 from tierd.record.chronicle import HistoryReading, reading_of
 from tierd.record.snapshot import EventStatus, Snapshot, State, document
 from tierd.views import page, page_memory, statusview, whyview
@@ -312,6 +312,17 @@ def test_there_is_a_chart_for_each_node_and_for_the_room_on_a_fast_one() -> None
         "node0",
         "node1",
     ]
+
+
+def test_the_charts_are_in_the_order_of_the_bars_and_nodes_that_have_gone_come_last() -> None:
+    """With HBM the node with the larger number is often the faster one."""
+    fast, slow = replace(FAST, numa_node=2), replace(SLOW, numa_node=1)
+    before = with_nodes(replace(FAST, numa_node=0, headroom_target_bytes=None), fast)
+    now = with_nodes(fast, slow)
+    seen = (reading_of(replace(before, at=now.at - 10)), reading_of(now))
+    reader = read(page.page(replace(look(now), readings=seen), STYLE, SCRIPT))
+    titles = [str(one["aria-label"]).partition(";")[0] for one in reader.all("svg")]
+    assert titles[-3:] == ["node2", "node1", "node0"]
 
 
 def test_the_scale_of_rates_is_round_and_does_not_blow_up_noise() -> None:
