@@ -287,7 +287,6 @@ def test_a_loop_that_stands_still_is_not_ready() -> None:
 
 
 def test_the_address_of_the_page_is_known_while_it_is_served(metrics_output: MetricsOutput) -> None:
-    assert metrics_output.url is None
     address = free_address()
     metrics_output.start(Config(metrics_address=address))
     assert metrics_output.url == f"http://{address}/"

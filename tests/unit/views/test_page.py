@@ -12,7 +12,8 @@ from tests.fixtures.snapshots import FAST, MIB, SLOW, SNAPSHOT, UNKNOWN, parked,
 from tierd.record.chronicle import HistoryReading, reading_of
 from tierd.record.snapshot import EventStatus, Snapshot, State, document
 from tierd.views import page, page_memory, statusview, whyview
-from tierd.views.charts import GAP_S_MAX, WIDTH, Chart, Series, Span, figure
+from tierd.views.charts import WIDTH, Chart, Series, Span, figure
+from tierd.views.history import GAP_S_MAX
 from tierd.views.markup import coded, escaped
 from tierd.views.page import Look
 
