@@ -36,6 +36,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield made
 
 
+def page_of(live: Scene) -> bytes | None:
+    return get(f"http://{live.ours}/")
+
+
 def resident_bytes(live: Scene) -> int:
     found = re.search(rb"^process_resident_memory_bytes (\S+)$", get(live.metrics) or b"", re.M)
     assert found is not None
@@ -54,6 +58,10 @@ def over_unix(live: Scene) -> socket.socket:
     return sock
 
 
+def is_tcp(sock: socket.socket) -> bool:
+    return sock.family == socket.AF_INET
+
+
 def sends(connect: Connect, raw: bytes) -> None:
     """Send all bytes that the server takes, and read its answer."""
     with connect() as sock, contextlib.suppress(ConnectionError):
@@ -69,7 +77,10 @@ def besiege(live: Scene, connect: Connect) -> None:
         for number in range(AT_ONCE):
             sock = held.enter_context(connect())
             if number % 3:
-                sock.sendall(b"GET /v1/recent HTTP/1.1\r\nX: " + b"\r\n\r\n" * (number % 3 - 1))
+                # The longest answer of each server.
+                path = b"/" if is_tcp(sock) else b"/v1/recent"
+                ends = b"\r\n\r\n" * (number % 3 - 1)
+                sock.sendall(b"GET " + path + b" HTTP/1.1\r\nX: " + ends)
         before = live.status()["at"]
         wait_for("the loop", lambda: rounds_since(live, before) >= ROUNDS)
     for garbage in (b"\0\xff" * 1000, b"\r\n\r\n", b"POST " + b"/" * 10_000_000):
@@ -79,6 +90,15 @@ def besiege(live: Scene, connect: Connect) -> None:
 def rounds_since(live: Scene, at: float) -> int:
     looks = client.get(live.socket, "/v1/recent")["looks"]
     return sum(look["at"] > at for look in looks)
+
+
+def test_the_page_costs_little_memory_and_is_not_loaded_before_somebody_asks(live: Scene) -> None:
+    """This is the first test that asks for the page: the growth is that of its modules too."""
+    get(live.metrics)
+    before = resident_bytes(live)
+    for _ in range(SCRAPES):
+        assert page_of(live) is not None
+    assert resident_bytes(live) - before <= GROWTH_BYTES_MAX
 
 
 @pytest.mark.parametrize("over", [over_tcp, over_unix])

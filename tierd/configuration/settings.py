@@ -201,8 +201,9 @@ _GROUPED = (
         valuetypes.or_word(valuetypes.address(), "off"),
         ReloadEffect.start,
         "0.0.0.0:19100",
-        "The address that serves /metrics, or off. Everybody who can reach it can read it. If "
-        "other machines can reach it, use a certificate or a proxy.",
+        "The address that serves a page for a browser, /metrics, /healthz and /readyz, or off. "
+        "Everybody who can reach it can read it. If other machines can reach it, use a "
+        "certificate or a proxy.",
     ),
     Setting(
         ("metrics", "textfile"),

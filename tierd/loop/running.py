@@ -34,6 +34,8 @@ class Identity:
     pid: int
     started_at: float
     machine: str
+    page: str | None = None
+    """The address of the web page; None if it is not served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
         pgmigrate_fail=sample.pgmigrate_fail if sample else None,
         events=running.events,
         loop_duration_seconds=loop_s,
+        page=who.page,
         refreshed_seconds_ago=max(0.0, sample.monotonic_s - running.refresh.at_s)
         if sample and running.refresh.at_s >= 0
         else None,

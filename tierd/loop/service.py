@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,9 +15,10 @@ from tierd.configuration import configfile
 from tierd.configuration.config import Config, Mode
 from tierd.errors import ExitCode, TierdError, Unsupported
 from tierd.kdamonds.kernel import Kernel
-from tierd.loop import daemon, journal, systemd
+from tierd.loop import daemon, journal, status_page, systemd
 from tierd.loop.outside import Outside
 from tierd.loop.running import Identity, Running, moved_bytes
+from tierd.loop.status_page import StatusPage
 from tierd.loop.store import FileStore
 from tierd.loop.systemd import Notifier, WatchdogInbox
 from tierd.machine import discovery, features
@@ -236,11 +238,20 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         store = FileStore(options.folder, stage.boot_id)
         _make_state(options.folder)
         servers = _serve(options.folder, stage, api.Sources(published.text_at, inbox.post))
-        metrics_output = MetricsOutput(store.tally(), store.save_tally, store.books.failures)
+        chronicle = Chronicle(options.folder, store.books)
+        metrics_output = MetricsOutput(
+            store.tally(),
+            store.save_tally,
+            store.books.failures,
+            pages={"/": StatusPage(_page_sources(published, chronicle))},
+        )
         metrics_output.start(config)
+        if options.live and metrics_output.url is not None:
+            say(f"Or in a browser: {metrics_output.url}")
         notifier = systemd.notifier(os.environ, time.monotonic)
         try:
-            listeners = _listeners(options, stage, store, published, metrics_output, notifier, say)
+            line = LiveLine(stage.shown, say) if options.live else None
+            listeners = _listeners(published, chronicle, metrics_output, notifier, line)
             outside = _outside(options, stage, inbox, store, listeners)
             code = daemon.run(outside, config, options.for_s)
             if options.observe:
@@ -287,30 +298,31 @@ class Listeners:
     notifier: Notifier
 
 
+def _page_sources(published: Published, chronicle: Chronicle) -> status_page.Sources:
+    return status_page.Sources(
+        lambda: published.recent, chronicle.lately, socket.gethostname(), time.time
+    )
+
+
 def _listeners(
-    options: Options,
-    stage: Stage,
-    store: FileStore,
     published: Published,
+    chronicle: Chronicle,
     metrics_output: "MetricsOutput",
     notifier: Notifier,
-    say: Callable[[str], None],
+    line: LiveLine | None,
 ) -> Listeners:
-    line = LiveLine(stage.shown, say)
-    kept = Chronicle(options.folder, store.books)
-
     def publish(snapshot: Snapshot, running: Running) -> None:
         published.add(snapshot, running.applied.plan if running.applied else None)
-        kept.saw(snapshot)
+        chronicle.saw(snapshot)
         metrics_output.publish(snapshot)
         notifier.publish(snapshot)
-        if options.live:
+        if line is not None:
             up, down = (moved_bytes(running, way) for way in (Direction.promote, Direction.demote))
             line.show(snapshot, up, down)
 
     def event(event: EventStatus) -> None:
         _log_event(event)
-        kept.happened(event)
+        chronicle.happened(event)
         metrics_output.happened(event)
         if event.event == "stopping":
             notifier.stopping()
@@ -328,7 +340,7 @@ def _outside(
         kernel=Kernel(counted, stage.clock, patience),
         inbox=WatchdogInbox(stage.inbox_over(inbox), listeners.notifier),
         store=store,
-        who=Identity(os.getpid(), time.time(), stage.name),
+        who=Identity(os.getpid(), time.time(), stage.name, listeners.metrics_output.url),
         wall_s=time.time,
         read_config=lambda: _read_config(options, stage.sysfs),
         publish=listeners.publish,

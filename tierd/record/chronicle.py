@@ -23,6 +23,10 @@ READINGS_MAX = 8_640
 READING_SLOT_BYTES = 512
 """Room for two nodes with a scheme each; a larger machine gets larger slots."""
 
+# The newest readings are also in memory, for the page: an hour, 110 KiB where there are two nodes.
+LATELY_S = 3_600.0
+LATELY_MAX = int(LATELY_S / READING_EVERY_S)
+
 # Figures of a node in a record. There are five now, and later versions may add some at the end.
 FIGURES_MAX = 64
 
@@ -174,20 +178,24 @@ def readings(
     was set back.
     """
     found = ring.read(folder.state / HISTORY)
-    records = [one for one in found.records if since <= _moment(one) <= until] if found else []
-    step = 1 if most is None else -(-len(records) // most) or 1
+    records = found.records if found else ()
+    return _parsed([one.text for one in records if since <= _moment(one.text) <= until], most)
+
+
+def _parsed(texts: list[bytes], most: int | None) -> tuple[HistoryReading, ...]:
+    """Return at most `most` of the readings in these texts, evenly picked."""
+    step = 1 if most is None else -(-len(texts) // most) or 1
     # Counted from the newest, so that it is among them.
-    picked = reversed(records[::-1][::step])
-    parsed = (reading_from_bytes(record.text) for record in picked)
+    parsed = (reading_from_bytes(text) for text in reversed(texts[::-1][::step]))
     return tuple(one for one in parsed if one is not None)
 
 
 _MOMENT_BEGINS = b'{"t":'
 
 
-def _moment(record: Record) -> float:
+def _moment(text: bytes) -> float:
     """Return the time of a record, which is its first field; minus infinity if unreadable."""
-    head, _, _ = record.text.partition(b",")
+    head, _, _ = text.partition(b",")
     try:
         return float(head.removeprefix(_MOMENT_BEGINS))
     except ValueError:
@@ -202,11 +210,16 @@ class _Store:
     slots: int
     slot_bytes: int
     books: Bookkeeping
+    newest_max: int = 0
+    newest: tuple[bytes, ...] = ()
+    """The newest records, for other threads: replaced as a whole, so they need no lock."""
     shape: Contents | None = None
     """The shape without records. A day of records is 6 MiB, and a writer needs none."""
     next: int = 1
 
     def append(self, text: bytes) -> None:
+        # A record is among these even if the disk does not take it.
+        self._add_newest((), (text,))
         if self.shape is None or not self.path.exists():
             self._open()
         try:
@@ -234,8 +247,15 @@ class _Store:
             self._create(self.slot_bytes, ())
         else:
             self.shape = replace(found, records=())
+            if self.next == 1:
+                texts = tuple(record.text for record in found.records[-self.newest_max :])
+                self._add_newest(texts, ())
         # Followers know what is new by its number.
         self.next = max(self.next, found.last + 1 if found else 1)
+
+    def _add_newest(self, before: tuple[bytes, ...], after: tuple[bytes, ...]) -> None:
+        if self.newest_max:
+            self.newest = (*before, *self.newest, *after)[-self.newest_max :]
 
     def _widen(self, bytes_needed: int) -> None:
         """Move everything into a file with larger slots."""
@@ -264,7 +284,9 @@ class Chronicle:
     def __post_init__(self) -> None:
         state, books = self.folder.state, self.books
         self._events = _Store(state / EVENTS, EVENTS_MAX, EVENT_SLOT_BYTES, books)
-        self._readings = _Store(state / HISTORY, READINGS_MAX, READING_SLOT_BYTES, books)
+        self._readings = _Store(
+            state / HISTORY, READINGS_MAX, READING_SLOT_BYTES, books, LATELY_MAX
+        )
 
     def happened(self, event: EventStatus) -> None:
         self._write(self._events, event_to_bytes(event))
@@ -278,6 +300,14 @@ class Chronicle:
             return
         self.read_at = snapshot.at
         self._write(self._readings, reading_to_bytes(reading_of(snapshot)))
+
+    def lately(self, since: float, until: float, most: int) -> tuple[HistoryReading, ...]:
+        """Return the readings of a time within the last hour, at most `most`, from memory.
+
+        Any thread may call this.
+        """
+        texts = [one for one in self._readings.newest if since <= _moment(one) <= until]
+        return _parsed(texts, most)
 
     def _write(self, store: _Store, text: bytes) -> None:
         self.books.keep(store.path, lambda: store.append(text))

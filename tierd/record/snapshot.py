@@ -122,6 +122,8 @@ class Snapshot:
     pgmigrate_success: int | None = None
     """Pages that anybody moved since boot, on the whole machine; the next, could not be moved."""
     pgmigrate_fail: int | None = None
+    page: str | None = None
+    """The address of the web page; None if it is not served."""
 
 
 # `status` shows the last few events. The longer history is in its own files.

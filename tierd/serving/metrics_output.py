@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 
-from tierd import __version__
 from tierd.configuration.config import Config
 from tierd.errors import TierdError
 from tierd.record import daemon_counts
@@ -19,7 +18,7 @@ from tierd.record.daemon_counts import DaemonCounts
 from tierd.record.snapshot import EventStatus, Snapshot, State
 from tierd.serving import metrics_text, webserver
 from tierd.serving.metrics import Seen
-from tierd.serving.webserver import Page, WebServer
+from tierd.serving.webserver import Page, Pages, WebServer
 
 # How often the textfile is written. node_exporter is scraped every 15 s or less often.
 TEXTFILE_S = 10.0
@@ -28,12 +27,6 @@ TEXTFILE_S = 10.0
 LOOP_AGE_S_MAX = 120.0
 
 WELL = (State.active, State.observing, State.paused)
-
-LANDING = f"""<!doctype html><title>tierd</title>
-<h1>tierd {__version__}</h1>
-<p>Keeps hot memory on fast nodes and cold memory on slow ones.</p>
-<p><a href="/metrics">Metrics</a>, <a href="/healthz">health</a></p>
-""".encode()
 
 log = logging.getLogger("tierd")
 
@@ -52,6 +45,10 @@ class MetricsOutput:
     """Returns the names of tierd's own files that could not be written since the last call."""
     seen: Seen | None = None
     monotonic: Callable[[], float] = time.monotonic
+    pages: Pages = field(default_factory=dict)
+    """Further pages to serve beside those of this file."""
+    url: str | None = None
+    """Where the pages are served; None if they are not."""
     _published_s: float = field(init=False)
     """When the last tick of the loop ended; before the first tick, when this object was made."""
     _kept: DaemonCounts | None = None
@@ -72,6 +69,19 @@ class MetricsOutput:
         text = f"stuck: the loop's last round was {age_s:.0f} s ago, see `journalctl -u tierd`\n"
         return Page(text.encode(), status=HTTPStatus.SERVICE_UNAVAILABLE)
 
+    def readiness(self) -> Page:
+        """Return the page /readyz: it says if the plan runs as tierd has verified it."""
+        health = self.health()
+        if health.status is not HTTPStatus.OK:
+            return health
+        seen = self.seen.snapshot if self.seen else None
+        if seen is not None and seen.state in WELL:
+            return Page(f"ready: {seen.state}\n".encode())
+        why = f"{seen.state}: {seen.reason}" if seen else "starting: no round of the loop has ended"
+        # A reason may name a cgroup, and names need not be UTF-8.
+        text = f"not ready: {why}\n".encode("utf-8", "backslashreplace")
+        return Page(text, status=HTTPStatus.SERVICE_UNAVAILABLE)
+
     def start(self, config: Config) -> None:
         """Start the server and the textfile that the config asks for."""
         if config.metrics_textfile is not None:
@@ -80,6 +90,9 @@ class MetricsOutput:
         if config.metrics_address is not None:
             try:
                 self._server = _serve(config, config.metrics_address, self)
+                self.url = webserver.url(
+                    config.metrics_address, tls=config.metrics_certificate is not None
+                )
             except TierdError as error:
                 self._tell(error)
 
@@ -140,9 +153,10 @@ def _serve(config: Config, address: str, metrics_output: MetricsOutput) -> WebSe
     text = metrics_text.source(lambda: metrics_output.seen, process=True)
 
     pages = {
-        "/": lambda: Page(LANDING, "text/html; charset=utf-8"),
+        **metrics_output.pages,
         "/metrics": lambda: Page(text(), metrics_text.CONTENT_TYPE),
         "/healthz": metrics_output.health,
+        "/readyz": metrics_output.readiness,
     }
     return webserver.serve(webserver.listen(address), pages, _tls(config))
 

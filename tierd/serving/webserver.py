@@ -39,6 +39,9 @@ REQUEST_BYTES_MAX = 8192
 CHUNK_BYTES = 65536
 HEAD_END = b"\r\n\r\n"
 
+# In every answer. A browser does not guess that a text is a script, and it keeps no old figures.
+ALWAYS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -47,6 +50,8 @@ class Page:
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     status: HTTPStatus = HTTPStatus.OK
+    headers: tuple[tuple[str, str], ...] = ()
+    """Names and values of further headers of the answer."""
 
 
 Pages = Mapping[str, Callable[[], Page]]
@@ -85,6 +90,16 @@ def listen(address: str) -> socket.socket:
         ) from error
 
 
+# Addresses that stand for all of this machine's. A browser needs one of them.
+_ALL = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+
+
+def url(address: str, *, tls: bool) -> str:
+    """Return the URL of the page / for a browser on this machine."""
+    host, _, port = address.rpartition(":")
+    return f"{'https' if tls else 'http'}://{_ALL.get(host, host)}:{port}/"
+
+
 def _why(error: OSError) -> str:
     """Return the system's message for the error, without what create_server() adds to it."""
     if isinstance(error, socket.gaierror) or error.errno is None:
@@ -103,6 +118,13 @@ def asked(request: bytes) -> tuple[bytes, str] | None:
     return words[0], words[1].partition(b"?")[0].decode("ascii", "replace")
 
 
+_NOT_ALLOWED = Page(
+    b"only GET and HEAD are allowed\n",
+    status=HTTPStatus.METHOD_NOT_ALLOWED,
+    headers=(("Allow", "GET, HEAD"),),
+)
+
+
 def answer(request: bytes, pages: Pages) -> bytes:
     """Return the complete answer to a request. HTTP/1.1, one request per connection."""
     found = asked(request)
@@ -110,7 +132,7 @@ def answer(request: bytes, pages: Pages) -> bytes:
         return written(Page(b"this is not an HTTP request\n", status=HTTPStatus.BAD_REQUEST))
     method, path = found
     if method not in (b"GET", b"HEAD"):
-        return written(Page(b"only GET is allowed\n", status=HTTPStatus.METHOD_NOT_ALLOWED))
+        return written(_NOT_ALLOWED)
     if path in pages:
         page = pages[path]()
     else:
@@ -126,6 +148,7 @@ def written(page: Page, *, body: bool = True) -> bytes:
         f"Server: tierd/{__version__}",
         f"Content-Type: {page.content_type}",
         f"Content-Length: {len(page.body)}",
+        *(f"{name}: {value}" for name, value in (*ALWAYS, *page.headers)),
         "Connection: close",
     )
     return "\r\n".join(lines).encode() + HEAD_END + (page.body if body else b"")

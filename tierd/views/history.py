@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypedDict
@@ -63,14 +63,28 @@ def _rate_panel(readings: tuple[HistoryReading, ...], way: str, name: str) -> Pa
     steps = tuple(pairwise(_totals(readings, way)))
     # A total that went down began again at 0, as its file was damaged: that step is left out.
     moved = sum(after - before for (_, before), (_, after) in steps if after > before)
-    rates = tuple(
-        (end, max(0.0, after - before) / (end - start))
-        for (start, before), (end, after) in steps
-        if 0 < end - start <= GAP_S_MAX
-    )
+    rates = rate_points(readings, way)
     most = max((rate for _, rate in rates), default=0.0)
     note = f"{_size(moved)} in total, at most {format_rate(most)}"
     return Panel(name, note, rates, most, format_rate)
+
+
+def rate_points(readings: tuple[HistoryReading, ...], way: str) -> Points:
+    """Return the bytes per second that were moved in a direction, at the end of each step."""
+    return _rates(_totals(readings, way))
+
+
+def cost_points(readings: tuple[HistoryReading, ...]) -> Points:
+    """Return the share of a CPU that the kdamonds used, at the end of each step."""
+    return _rates([(reading.at, reading.cpu_seconds) for reading in readings])
+
+
+def _rates(totals: Sequence[tuple[float, float]]) -> Points:
+    return tuple(
+        (end, max(0.0, after - before) / (end - start))
+        for (start, before), (end, after) in pairwise(totals)
+        if 0 < end - start <= GAP_S_MAX
+    )
 
 
 def _totals(readings: tuple[HistoryReading, ...], way: str) -> list[tuple[float, int]]:

@@ -6,7 +6,7 @@ does not send is left out.
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tierd.errors import ExitCode
@@ -57,7 +57,9 @@ def text(status: Status, now: float, columns: int) -> str:
         if entries:
             lines += ["", title]
             lines += [line for entry in entries for line in wrapped(entry, columns, "  ")]
-    return "\n".join([*lines, "", f"next: {next_step(status)}"])
+    page = status.get("page")
+    shown = [f"page: {page}"] if page else []
+    return "\n".join([*lines, "", *shown, f"next: {next_step(status)}"])
 
 
 def wrapped(line: str, columns: int, indent: str = "") -> list[str]:
@@ -83,7 +85,7 @@ def verdict(status: Status, now: float) -> str:
     """Return the first line of `tierd status`: the state, the rates, the cost and the age."""
     age = max(0.0, now - status["at"])
     state = str(status["state"])
-    said = _how(status, state)
+    said = how(status)
     parts = [f"{state.upper()}: {said}"]
     if state in ("active", "degraded"):
         up, down = rate(status, "promote"), rate(status, "demote")
@@ -97,7 +99,9 @@ def verdict(status: Status, now: float) -> str:
     return "; ".join(parts)
 
 
-def _how(status: Status, state: str) -> str:
+def how(status: Status) -> str:
+    """Return the sentence of the verdict: how it goes, or why it does not."""
+    state = str(status["state"])
     if state == "active":
         return ", ".join(filter(None, (_room(status), _waiting(status))))
     if state == "observing":
@@ -155,22 +159,22 @@ def _room_above(status: Status) -> str:
 
 def hot_below(status: Status) -> int | None:
     """Return the hot memory on all nodes with a faster neighbour; None if it is not measured."""
-    known = [hot for node in status["nodes"] if (hot := _hot(node)) is not None]
+    known = [hot for node in status["nodes"] if (hot := hot_of(node)) is not None]
     return sum(known) if known else None
 
 
 def cold_above(status: Status) -> int | None:
     """Return the cold data on all nodes with a slower neighbour; None if it is not measured."""
-    known = [cold for node in status["nodes"] if (cold := _cold(node)) is not None]
+    known = [cold for node in status["nodes"] if (cold := cold_of(node)) is not None]
     return sum(known) if known else None
 
 
-def _hot(node: Mapping[str, Any]) -> int | None:
+def hot_of(node: Mapping[str, Any]) -> int | None:
     hot = node.get("hot_bytes")
     return None if hot is None else hot_used_bytes(node["size_bytes"], node["free_bytes"], hot)
 
 
-def _cold(node: Mapping[str, Any]) -> int | None:
+def cold_of(node: Mapping[str, Any]) -> int | None:
     cold = node.get("cold_bytes")
     if cold is None:
         return None
@@ -210,7 +214,7 @@ def _who(status: Status) -> str:
 
 def node_lines(nodes: list[Mapping[str, Any]], columns: int) -> list[str]:
     """Return a line with a bar for each node, the fastest tier first."""
-    ordered = sorted(nodes, key=lambda node: (_rank(node["tier"]), node["numa_node"]))
+    ordered = fastest_first(nodes)
     heads = [
         f"  node{node['numa_node']}" + (f" {node['tier']}" if columns >= WIDE else "")
         for node in ordered
@@ -223,6 +227,11 @@ def node_lines(nodes: list[Mapping[str, Any]], columns: int) -> list[str]:
         f"{head.ljust(width)} [{bar(node, cells)}] {tail}"
         for head, node, tail in zip(heads, ordered, tails, strict=True)
     ]
+
+
+def fastest_first(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the nodes in the order of their tiers."""
+    return sorted(nodes, key=lambda node: (_rank(node["tier"]), node["numa_node"]))
 
 
 def _rank(tier: str) -> int:
@@ -241,7 +250,7 @@ def bar(node: Mapping[str, Any], cells: int) -> str:
     """Draw how full a node is: used memory, the cold or hot part of it, free memory, headroom."""
     size, free = node["size_bytes"], node["free_bytes"]
     used = round((size - free) / size * cells)
-    marked, sign = _hot(node) or _cold(node) or 0, HOT if _hot(node) else COLD
+    marked, sign = hot_of(node) or cold_of(node) or 0, HOT if hot_of(node) else COLD
     # Even a small part gets one cell, so that it can be seen.
     part = max(1 if marked * 200 > size else 0, round(marked / size * cells))
     part = min(part, used)
@@ -293,7 +302,7 @@ def next_step(status: Status) -> str:
     if known is not None:
         return known
     hot = hot_below(status) or 0
-    waiting = [n["numa_node"] for n in status["nodes"] if (_hot(n) or 0) * 2 > hot]
+    waiting = [n["numa_node"] for n in status["nodes"] if (hot_of(n) or 0) * 2 > hot]
     if waiting and _is_worth_telling(status, hot) and not rate(status, "promote"):
         return f"tierd why {waiting[0]} | tierd top"
     return "tierd top | tierd history"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from tierd.errors import ExitCode, TierdError
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
@@ -18,6 +18,15 @@ TURNS_MAX = 6
 
 # Matches the figures in a reason. Two reasons that differ only in figures count as the same.
 _FIGURE = re.compile(r"\d[\d.]*( ?([KMGT]i?)?B(/s)?| ?%)?")
+
+
+class Turn(NamedTuple):
+    """A period in which a scheme had the same reason, with its last figures."""
+
+    at: float
+    lasted_s: float
+    reason: str
+    moved_bytes_per_s: float
 
 
 class NoSuchNode(TierdError):
@@ -89,26 +98,29 @@ def _share(part: int, whole: int) -> str:
 
 
 def _scheme(looks: Sequence[Look], now: Mapping[str, Any], columns: int) -> Iterator[str]:
-    yield from wrapped(f"{now['scheme']}: {_sentence(looks[-1]['state'], now)}", columns)
-    turns = list(_turns(looks, now["scheme"]))
-    for turn in turns[-TURNS_MAX:]:
-        yield from wrapped(turn, columns, "  ")
-    quota = now["quota_effective_bytes"]
+    yield from wrapped(f"{now['scheme']}: {sentence(looks[-1]['state'], now)}", columns)
+    for turn in turns(looks, now["scheme"]):
+        yield from wrapped(_turn_line(turn), columns, "  ")
+    for said in figures(now):
+        yield from wrapped(said, columns, "  ")
+
+
+def figures(scheme: Mapping[str, Any]) -> Iterator[str]:
+    """Return sentences about the quota of a scheme, and about how much of its try has moved."""
+    quota = scheme["quota_effective_bytes"]
     if quota is not None:
         may = format_size(quota) if quota >= PAGE_BYTES else "nothing"
-        most = format_size(now["quota_bytes_max"])
-        said = f"quota: {may} per window now, {most} per window at most"
-        yield from wrapped(said, columns, "  ")
-    tried, moved = now.get("tried_bytes_total", 0), now["applied_bytes_total"]
+        most = format_size(scheme["quota_bytes_max"])
+        yield f"quota: {may} per window now, {most} per window at most"
+    tried, moved = scheme.get("tried_bytes_total", 0), scheme["applied_bytes_total"]
     if tried:
-        said = (
+        yield (
             f"moved {format_size(moved)} of the {format_size(tried)} that it picked: the rest was "
             "free, was left out by a filter, or could not be moved"
         )
-        yield from wrapped(said, columns, "  ")
 
 
-def _sentence(state: str, scheme: Mapping[str, Any]) -> str:
+def sentence(state: str, scheme: Mapping[str, Any]) -> str:
     """Return a sentence that says what the scheme does now, and why."""
     what = "promotion" if scheme["action"] == "promote" else "demotion"
     if "-pages-" in scheme["scheme"]:
@@ -126,22 +138,32 @@ def _sentence(state: str, scheme: Mapping[str, Any]) -> str:
     return f"{way} goes {how}, for {because}"
 
 
-def _turns(looks: Sequence[Look], scheme: str) -> Iterator[str]:
-    """Return a line for each period in which the reason was the same, with its last figures."""
+def turns(looks: Sequence[Look], scheme: str) -> list[Turn]:
+    """Return the last periods in which the scheme's reason was the same, oldest first."""
     seen = [
         (look["at"], look["state"], one)
         for look in looks
         for one in look["schemes"]
         if one["scheme"] == scheme
     ]
+    found = []
     for _, grouped in groupby(seen, key=lambda each: (each[1], _FIGURE.sub("", _why(each)))):
         stretch = list(grouped)
         begin, last = stretch[0][0], stretch[-1]
-        long = format_duration_us(max(1, round((last[0] - begin) * 1e6)))
-        since = f" for {long}" if last[0] > begin else ""
         moved = sum(one["applied_bytes_per_s"] for _, _, one in stretch) / len(stretch)
-        moving = f"; moved {format_rate(moved)}" if moved else ""
-        yield f"{moment(begin)}{since}: {_why(last)}{moving}"
+        found.append(Turn(begin, last[0] - begin, _why(last), moved))
+    return found[-TURNS_MAX:]
+
+
+def _turn_line(turn: Turn) -> str:
+    since = f" for {lasted(turn)}" if turn.lasted_s > 0 else ""
+    moving = f"; moved {format_rate(turn.moved_bytes_per_s)}" if turn.moved_bytes_per_s else ""
+    return f"{moment(turn.at)}{since}: {turn.reason}{moving}"
+
+
+def lasted(turn: Turn) -> str:
+    """Return the length of the period in words."""
+    return format_duration_us(max(1, round(turn.lasted_s * 1e6)))
 
 
 def _why(seen: tuple[float, str, Mapping[str, Any]]) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tierd.record import chronicle, ring
 from tierd.record.bookkeeping import FAILED, RECOVERED
 from tierd.record.chronicle import (
+    LATELY_MAX,
     READING_EVERY_S,
     READING_SLOT_BYTES,
     Chronicle,
@@ -196,3 +197,44 @@ def test_who_only_writes_holds_no_history_in_memory(folder: RunDir) -> None:
         tracemalloc.stop()
     assert not writer.books.failures()
     assert held_bytes < size_bytes / 10
+
+
+def test_the_newest_readings_are_in_memory_too(folder: RunDir) -> None:
+    kept = Chronicle(folder)
+    for at in range(0, 100, 10):
+        kept.saw(snapshot(float(at)))
+    assert kept.lately(20.0, 60.0, 99) == chronicle.readings(folder, 20.0, 60.0)
+    assert [one.at for one in kept.lately(20.0, 60.0, 3)] == [20.0, 40.0, 60.0]
+    assert kept.lately(1000.0, 2000.0, 99) == ()
+
+
+def test_after_a_restart_those_before_it_are_in_memory(folder: RunDir) -> None:
+    before = Chronicle(folder)
+    for at in range(0, 50, 10):
+        before.saw(snapshot(float(at)))
+    after = Chronicle(folder)
+    assert after.lately(0.0, END, 99) == ()
+    after.saw(snapshot(100.0))
+    assert [one.at for one in after.lately(0.0, END, 99)] == [0.0, 10.0, 20.0, 30.0, 40.0, 100.0]
+
+
+def test_an_hour_is_in_memory_and_no_more(folder: RunDir) -> None:
+    for kept in (Chronicle(folder), Chronicle(folder)):
+        for number in range(LATELY_MAX + 5):
+            kept.saw(snapshot(number * READING_EVERY_S))
+        assert len(kept.lately(0.0, END, LATELY_MAX * 2)) == LATELY_MAX
+
+
+def test_a_disk_that_fails_takes_nothing_from_memory(tmp_path: Path) -> None:
+    kept = Chronicle(RunDir(tmp_path, tmp_path / "no"))
+    kept.saw(snapshot(1.0))
+    kept.saw(snapshot(11.0))
+    assert [one.at for one in kept.lately(0.0, END, 99)] == [1.0, 11.0]
+
+
+def test_a_file_that_is_begun_anew_puts_nothing_into_memory_twice(folder: RunDir) -> None:
+    kept = Chronicle(folder)
+    kept.saw(snapshot(1.0))
+    (folder.state / HISTORY).unlink()
+    kept.saw(snapshot(11.0))
+    assert [one.at for one in kept.lately(0.0, END, 99)] == [1.0, 11.0]

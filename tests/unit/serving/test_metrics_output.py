@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -19,6 +20,7 @@ from tierd.record.snapshot import EventStatus, Snapshot, State
 from tierd.serving import metrics_text, webserver
 from tierd.serving.metrics import METRICS, Seen
 from tierd.serving.metrics_output import LOOP_AGE_S_MAX, TEXTFILE_S, MetricsOutput
+from tierd.serving.webserver import Page
 
 BY_NAME = {metric.name: metric for metric in METRICS}
 
@@ -53,7 +55,7 @@ def kept() -> list[DaemonCounts]:
 
 @pytest.fixture
 def metrics_output(kept: list[DaemonCounts]) -> Iterator[MetricsOutput]:
-    made = MetricsOutput(DaemonCounts(), keeps(kept.append))
+    made = MetricsOutput(DaemonCounts(), keeps(kept.append), pages={"/": lambda: Page(b"hello\n")})
     yield made
     made.stop()
 
@@ -81,7 +83,7 @@ def test_a_scrape_tells_the_last_snapshot_and_what_the_process_costs(
     assert 'tierd_kernel_write_errors_total{errno="EBUSY"} 1.0' in told
     assert "tierd_loop_last_success_timestamp_seconds 2.0" in told
     assert any(line.startswith("process_resident_memory_bytes") for line in told)
-    assert "/metrics" in get(address, "/")
+    assert get(address, "/") == "hello\n"
 
 
 def test_a_round_with_trouble_is_no_success(metrics_output: MetricsOutput) -> None:
@@ -241,3 +243,60 @@ def test_health_is_that_of_the_loop_and_not_of_the_thread_that_tells_it() -> Non
         assert get(address, "/healthz").startswith("ok")
     finally:
         metrics_output.stop()
+
+
+READY: list[tuple[str, Snapshot | None, int, str]] = [
+    ("before the first tick", None, 503, "not ready: starting: no round of the loop has ended"),
+    ("the plan runs", snapshot(1.0), 200, "ready: active"),
+    ("it moves nothing", snapshot(1.0, State.observing), 200, "ready: observing"),
+    ("as a user asked", snapshot(1.0, State.paused), 200, "ready: paused"),
+    (
+        "no plan",
+        replace(snapshot(1.0, State.starting), reason="why"),
+        503,
+        "not ready: starting: why",
+    ),
+    (
+        "a reason with a name that is not UTF-8",
+        replace(snapshot(1.0, State.degraded), reason="/evil\udcff"),
+        503,
+        "not ready: degraded: /evil\\udcff",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("seen", "status", "text"), [row[1:] for row in READY], ids=[row[0] for row in READY]
+)
+def test_tierd_is_ready_when_its_plan_runs(
+    metrics_output: MetricsOutput, seen: Snapshot | None, status: int, text: str
+) -> None:
+    if seen is not None:
+        metrics_output.publish(seen)
+    page = metrics_output.readiness()
+    assert (page.status.value, page.body.decode()) == (status, f"{text}\n")
+
+
+def test_a_loop_that_stands_still_is_not_ready() -> None:
+    now_s = 1000.0
+    metrics_output = MetricsOutput(DaemonCounts(), lambda _tally: True, monotonic=lambda: now_s)
+    metrics_output.publish(snapshot(1.0))
+    assert metrics_output.readiness().status.value == 200
+    now_s += LOOP_AGE_S_MAX + 1
+    assert metrics_output.readiness().status.value == 503
+
+
+def test_the_address_of_the_page_is_known_while_it_is_served(metrics_output: MetricsOutput) -> None:
+    address = free_address()
+    metrics_output.start(Config(metrics_address=address))
+    assert metrics_output.url == f"http://{address}/"
+    assert get(address, "/") == "hello\n"
+    with pytest.raises(HTTPError, match="503"):
+        get(address, "/readyz")
+
+
+def test_a_page_whose_port_is_taken_has_no_address(metrics_output: MetricsOutput) -> None:
+    with webserver.listen("127.0.0.1:0") as taken:
+        port = taken.getsockname()[1]
+        metrics_output.start(Config(metrics_address=f"127.0.0.1:{port}"))
+    assert metrics_output.url is None

@@ -96,6 +96,37 @@ def test_an_unknown_path_is_answered_with_those_there_are() -> None:
     assert said.endswith(b"there are: /metrics, /long\n")
 
 
+@pytest.mark.parametrize("method", [b"POST", b"PUT", b"DELETE", b"OPTIONS", b"get"])
+def test_who_may_not_write_is_told_what_is_allowed(method: bytes) -> None:
+    said = answer(method + b" /metrics HTTP/1.1\r\n\r\n", PAGES)
+    assert said.startswith(b"HTTP/1.1 405 ")
+    assert b"\r\nAllow: GET, HEAD\r\n" in said
+
+
+def test_every_answer_tells_a_browser_not_to_guess_and_not_to_keep() -> None:
+    for path in (b"/metrics", b"/nope"):
+        said = answer(b"GET " + path + b" HTTP/1.1\r\n\r\n", PAGES)
+        assert b"\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n" in said
+
+
+def test_a_page_may_add_headers() -> None:
+    said = webserver.written(Page(b"x", headers=(("Referrer-Policy", "no-referrer"),)))
+    assert b"\r\nReferrer-Policy: no-referrer\r\n" in said.partition(b"\r\n\r\n")[0] + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "tls", "url"),
+    [
+        ("127.0.0.1:19100", False, "http://127.0.0.1:19100/"),
+        ("0.0.0.0:80", False, "http://127.0.0.1:80/"),
+        ("[::]:80", False, "http://[::1]:80/"),
+        ("db-17:19100", True, "https://db-17:19100/"),
+    ],
+)
+def test_the_url_is_one_that_a_browser_can_open(address: str, tls: bool, url: str) -> None:
+    assert webserver.url(address, tls=tls) == url
+
+
 def test_head_has_no_body() -> None:
     said = answer(b"HEAD /metrics HTTP/1.1\r\n\r\n", PAGES)
     assert b"Content-Length: 14" in said

@@ -176,3 +176,10 @@ def test_what_nobody_could_read_is_not_said_to_cost_nothing() -> None:
     assert "of a CPU" in statusview.verdict(status, status["at"])
     status["kdamonds"][0]["cpu_known"] = False
     assert "of a CPU" not in statusview.verdict(status, status["at"])
+
+
+def test_the_page_has_its_address_above_the_next_command() -> None:
+    served = document(replace(SNAPSHOT, page="http://127.0.0.1:19100/"))
+    lines = statusview.text(served, NOW, 100).splitlines()
+    assert lines[-3:] == ["", "page: http://127.0.0.1:19100/", "next: tierd top | tierd history"]
+    assert "page:" not in statusview.text(document(SNAPSHOT), NOW, 100)
