@@ -123,8 +123,8 @@ _BASIC = (
         ReloadEffect.plan,
         "1GB/s",
         "The most memory that may move per second, in each direction, from each node. Moving "
-        "costs CPU time and memory bandwidth. auto is 0.2% of the fast node, but at least 200MB/s, "
-        "and then at most 5% of the bandwidth of the slow node, if the firmware tells it. "
+        "costs CPU time and memory bandwidth. auto is 0.25% of the fast node, but at least "
+        "200MB/s, and then at most 5% of the bandwidth of the slow node, if the firmware tells it. "
         "`tierd plan` shows the figure.",
     ),
     Setting(

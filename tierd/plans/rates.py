@@ -12,10 +12,10 @@ from tierd.plans.plan import Direction
 from tierd.topology import Node, Topology
 from tierd.units import format_percent
 
-# What may move per second, in 1/10000 of the fast node. A fifth of a node then takes 100 s.
-FAST_BP_PER_S = 20
+# What may move per second, in 1/10000 of the fast node. A quarter of a node then takes 100 s.
+FAST_BP_PER_S = 25
 
-# The rate of small nodes: 0.2 % of 100 GB. Each processor of the last ten years copies several
+# The rate of small nodes: 0.25 % of 80 GB. Each processor of the last ten years copies several
 # times as much.
 RATE_MIN_BYTES_PER_S = 200 * 1000**2
 
