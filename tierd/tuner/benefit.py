@@ -21,8 +21,8 @@ from tierd.units import format_size
 CHECK_S = 15.0
 CHECK_SHARE = 1 / 4
 
-# The share of what came up that must have arrived, and the share by which what waits must have
-# changed. Else the moves were in vain.
+# The share of what came up that must have arrived, and the share of it that must wait no more. Else
+# the moves were in vain.
 BENEFIT_MIN = 0.5
 
 # Moves in vain may cost this share of the rate. Slower moves are not checked. A stop is so much
@@ -166,10 +166,10 @@ def _in_vain(known: Check, moves: Moves) -> str:
         return f"of {format_size(promoted)} said to be moved, most did not arrive"
     if known.first.waiting_bytes < WAITING_SHARE * moves.total_bytes:
         return ""
-    # If much more waits than before, programs have turned to other memory in the meantime.
+    # If more has begun to wait than came up, programs have turned to other memory in the meantime.
     gone = known.first.waiting_bytes - known.second.waiting_bytes
     came = known.second.promoted_bytes - known.first.promoted_bytes
-    if abs(gone) < BENEFIT_MIN * came:
+    if -came < gone < BENEFIT_MIN * came:
         return f"{format_size(promoted)} came up, and as much waits as before"
     return ""
 
