@@ -290,15 +290,18 @@ class Kdamond:
         counting = list(takewhile(lambda scheme: scheme.only_counts, schemes))
         acting = schemes[len(counting) :]
         for scheme in counting:
-            scheme.count(regions, apply_context.rng)
+            scheme.count(regions, apply_context.rng, ends=bool(regions))
         index = 0
         fresh = 0  # how many of the next regions were made by a split, and are not counted yet
         while index < len(regions):
             if not fresh and all(scheme.full(apply_context.min_region) for scheme in acting):
                 break
             before = len(regions)
+            if fresh:
+                for scheme in counting:
+                    scheme.count([regions[index]], apply_context.rng, ends=index == before - 1)
             at = index  # damon_do_apply_schemes(): a scheme can split the region
-            for scheme in schemes if fresh else acting:
+            for scheme in acting:
                 at = scheme.visit(regions, at, target, apply_context)
             made = len(regions) - before
             if not self.quirks.live_walk:
