@@ -88,6 +88,8 @@ class Check:
     """How much longer promotion is stopped."""
     held_waiting_bytes: float = 0.0
     held_because: str = ""
+    gained_bytes: float = 0.0
+    """How much less waits by the checks that passed since one failed."""
     ended_by_change: bool = False
     """True if a change ended the last stop, and no check has passed since. The next stop is not
     ended by one, or memory that is hot now and then would end each."""
@@ -146,10 +148,13 @@ def _held(known: Check, moves: Moves) -> Check:
 def _judged(known: Check, moves: Moves) -> Check:
     """Return the state after a check."""
     why = _in_vain(known, moves)
+    gone, came = _gone_and_came(known)
     if not why:
-        return replace(_anew(known, moves), ended_by_change=False)
+        gained = known.gained_bytes + gone if gone >= BENEFIT_MIN * came else 0.0
+        return replace(_anew(known, moves), gained_bytes=gained, ended_by_change=False)
     return replace(
         _anew(known, moves),
+        gained_bytes=0.0,
         hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / COST_SHARE),
         held_waiting_bytes=known.lately_waiting_bytes,
         held_because=why,
@@ -167,11 +172,20 @@ def _in_vain(known: Check, moves: Moves) -> str:
     if known.first.waiting_bytes < WAITING_SHARE * moves.total_bytes:
         return ""
     # If more has begun to wait than came up, programs have turned to other memory in the meantime.
-    gone = known.first.waiting_bytes - known.second.waiting_bytes
-    came = known.second.promoted_bytes - known.first.promoted_bytes
-    if -came < gone < BENEFIT_MIN * came:
+    # At the end of a useful promotion only regions are left that are hot in part. So one check may
+    # be in vain if it cost less than the checks before it have gained.
+    gone, came = _gone_and_came(known)
+    if -came < gone < BENEFIT_MIN * came and came > known.gained_bytes:
         return f"{format_size(promoted)} came up, and as much waits as before"
     return ""
+
+
+def _gone_and_came(known: Check) -> tuple[float, float]:
+    """Return how much less waited in the second half than in the first, and what came up."""
+    return (
+        known.first.waiting_bytes - known.second.waiting_bytes,
+        known.second.promoted_bytes - known.first.promoted_bytes,
+    )
 
 
 def _anew(known: Check, moves: Moves) -> Check:

@@ -62,6 +62,18 @@ def test_it_is_not_judged_before_the_check_is_complete() -> None:
     assert not parked(run([300 * MIB] * (int(CHECK_S) - 1), RATE)[1])
 
 
+def test_the_end_of_a_promotion_that_helped_may_be_in_vain_once() -> None:
+    """The last of it comes up slowly, and its regions stay hot."""
+    helped = [450 * MIB - RATE * second for second in range(18)]
+    memory, _ = run(helped, RATE)
+    assert memory.nodes[0].check.gained_bytes > 0
+    rest = [helped[-1]] * ROUNDS
+    memory, decision = run(rest, RATE / 8, memory)
+    assert not parked(decision)
+    _, decision = run(rest * 3, RATE / 8, memory)
+    assert parked(decision)
+
+
 def test_pages_that_do_not_arrive_end_it_too() -> None:
     """The node is no fuller, although pages were counted as promoted and none as demoted."""
     _, decision = run([300 * MIB] * ROUNDS, RATE, arrives=0.0)
