@@ -34,7 +34,8 @@ SLOW_USED = 0.8
 # Sizes of hot sets, as shares of the fast nodes (`scattered`: of the slow node).
 CONTIGUOUS_SHARE = 0.64
 SCATTERED_SHARE = 0.1
-SMALL_SHARE = 0.0009
+SMALL_SHARE = 0.00045
+SMALL_BYTES_MIN = 8 * MIB
 
 # Each of these sets is hot once in a period, one after another.
 PERIODIC_SETS = 12
@@ -143,10 +144,10 @@ def _filled(size: Size) -> Iterator[WorkloadEvent]:
         yield Place(PageSet(COLD), round(size.fast_gib[node] * GIB * FAST_USED), (node,))
 
 
-def _in_one_piece(share: float) -> Callable[[Size], Iterator[WorkloadEvent]]:
+def _in_one_piece(share: float, least: int = 0) -> Callable[[Size], Iterator[WorkloadEvent]]:
     def events(size: Size) -> Iterator[WorkloadEvent]:
         slow = (size.slow_node,)
-        hot_bytes = round(size.fast_bytes * share)
+        hot_bytes = max(round(size.fast_bytes * share), least)
         hot_bytes = min(hot_bytes, round(size.slow_bytes * SLOW_USED / 2))
         yield from _filled(size)
         # The hot set begins somewhere in the node, not at its first address.
@@ -187,7 +188,7 @@ def _periodic(size: Size) -> Iterator[WorkloadEvent]:
 
 HEATS = (
     Heat("contiguous", _in_one_piece(CONTIGUOUS_SHARE)),
-    Heat("small", _in_one_piece(SMALL_SHARE)),
+    Heat("small", _in_one_piece(SMALL_SHARE, SMALL_BYTES_MIN)),
     Heat("chunks-64M", _scattered, 64 * MIB),
     Heat("chunks-8M", _scattered, 8 * MIB),
     Heat("chunks-1M", _scattered, 1 * MIB),

@@ -226,7 +226,9 @@ COLUMNS = (
 def table(cells: Iterable[Cell]) -> str:
     """Return a table in Markdown. Each row has the medians over seeds, and (the worst)."""
     groups: dict[tuple[str, str], list[Cell]] = defaultdict(list)
-    for cell in cells:
+    sizes, kinds = [one.name for one in SIZES], [one.name for one in HEATS]
+    order = sorted(cells, key=lambda one: (sizes.index(one.machine), kinds.index(one.heat)))
+    for cell in order:
         groups[cell.machine, cell.heat].append(cell)
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *map(_row, groups.values())]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -234,7 +236,7 @@ def table(cells: Iterable[Cell]) -> str:
 
 def _row(cells: Sequence[Cell]) -> tuple[str, ...]:
     first = cells[0]
-    scattered = first.hot_bytes and not first.looks[0].served
+    scattered = first.hot_bytes and not first.served_by_nothing
     arrived = "-"
     if scattered:
         minutes = (1, 2, 4, 1e9)
@@ -245,7 +247,11 @@ def _row(cells: Sequence[Cell]) -> tuple[str, ...]:
     settled = [one.settled_bytes_per_s for one in cells]
     rate = first.rate_max_bytes_per_s
     served = [one.served for one in cells]
-    parks = [f"{park.at_s:.0f} s at {park.arrived:.0%}" for one in cells for park in one.parks]
+    parks = [
+        f"{park.at_s:.0f} s" + (f" at {park.arrived:.0%}" if scattered else "")
+        for one in cells
+        for park in one.parks
+    ]
     return (
         first.machine,
         first.heat,

@@ -112,12 +112,12 @@ def test_a_hot_set_in_one_piece_comes_up_without_a_stop() -> None:
 
 @pytest.mark.parametrize("heat", ["uniform", "periodic"])
 def test_what_moves_in_vain_ends(heat: str) -> None:
-    found = played(SMALL, heat, 2.5)
+    found = played(SMALL, heat, 1.5)
     assert len(found.parks) == 1
     assert found.settled_bytes_per_s <= 0.01 * found.rate_max_bytes_per_s
 
 
 def test_the_only_hot_memory_of_a_huge_machine_comes_up_however_little_it_is() -> None:
-    found = played(HUGE, "small", 2)
+    found = played(HUGE, "small", 0.5)
     assert found.hot_bytes < 0.001 * HUGE.fast_bytes
     assert found.looks[-1].arrived >= 0.9
