@@ -92,7 +92,7 @@ bench-quick: $(VENV)/ready
 	$(BIN)/python -m bench.quick
 
 # The real loop on simulated machines of 4 GiB to 2 TiB: a table of what came up, what moved for it,
-# and what was stopped. Half an hour on one processor; what is in the file is not run again.
+# and what was stopped. An hour or two on one processor; what is in the file is not run again.
 bench-scale: $(VENV)/ready
 	$(BIN)/python -m bench.scale --seeds 1,2,3 --save bench-scale.json
 
