@@ -20,7 +20,7 @@ LOCKER := pip-tools==7.6.2
 # The Debian of `make bare`.
 SUITE ?= bookworm
 
-.PHONY: run bench bench-quick check fast test bare installed lint format vm lock
+.PHONY: run bench bench-quick bench-scale check fast test bare installed lint format vm lock
 
 $(VENV)/ready: pyproject.toml requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -90,6 +90,11 @@ bench: $(VENV)/ready
 # disk has been made, with a chart at the end.
 bench-quick: $(VENV)/ready
 	$(BIN)/python -m bench.quick
+
+# The real loop on simulated machines of 4 GiB to 2 TiB: a table of what came up, what moved for it,
+# and what was stopped. An hour or two on one processor; what is in the file is not run again.
+bench-scale: $(VENV)/ready
+	$(BIN)/python -m bench.scale --seeds 1,2,3 --save bench-scale.json
 
 # A root shell in a virtual machine: make vm KERNEL=6.12 TOPOLOGY=three-tier
 vm: $(VENV)/ready

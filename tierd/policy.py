@@ -44,6 +44,7 @@ from tierd.plans.plan import (
     TunerChoice,
     Watch,
 )
+from tierd.plans.rates import rate
 from tierd.plans.safety import require_safe
 from tierd.plans.scope import NOTHING, Scope, scope
 from tierd.ranges import merge
@@ -217,7 +218,8 @@ def _migrations(
     pairs = [(direction, target) for direction, listed in targets.items() for target in listed]
     for scheme, (direction, target) in enumerate(pairs, first_scheme):
         sharing = len(targets[direction])
-        rate = config.rate_max_bytes_per_s / sharing
+        most = rate(topology, config, direction, source, targets[direction])
+        mine = most.bytes_per_s / sharing
         aim = _aim(sources, direction, source, topology.node(target))
         yield Migration(
             id=f"{direction}-{source.id}-{target}",
@@ -227,12 +229,12 @@ def _migrations(
             kdamond=kdamond,
             scheme=scheme,
             aim=aim,
-            rate_max_bytes_per_s=rate,
-            quota_bytes_max=_quota_bytes(sources, direction, rate),
+            rate_max_bytes_per_s=mine,
+            quota_bytes_max=_quota_bytes(sources, direction, mine),
             window_us=sources.window_us,
             reason=_where(sources, direction, source.id, target)
             + (f" (one of {sharing} equally near)" if sharing > 1 else "")
-            + f", at most {format_rate(rate)}{_until(sources, direction, aim)}",
+            + f", at most {format_rate(mine)}{_of(most.because)}{_until(sources, direction, aim)}",
         )
 
 
@@ -414,6 +416,10 @@ def _where(sources: _Sources, direction: Direction, source: int, target: int) ->
         where = f"down to node {target}, nearest of the next slower tier"
     verb = "count" if config.mode is Mode.observe else "move"
     return f"{verb} {what} on node {source} {where}"
+
+
+def _of(because: str) -> str:
+    return f" ({because})" if because else ""
 
 
 def _until(sources: _Sources, direction: Direction, aim: Aim) -> str:

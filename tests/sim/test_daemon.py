@@ -442,6 +442,6 @@ def test_a_reload_says_what_changed_and_ends_a_pause() -> None:
     made.ask(2.5, Verb.pause)
     made.ask(4.5, Verb.reload)
     made.run(8)
-    assert "rate_limit: 200MB/s -> 10MB/s" in made.answers[1].text
+    assert "rate_limit: auto -> 10MB/s" in made.answers[1].text
     assert made.snapshots[-1].state is State.active
     assert all(kdamond.up for kdamond in made.snapshots[-1].kdamonds)

@@ -432,7 +432,8 @@ def test_every_plan_is_whole_and_within_bounds(
             mine = [
                 i for i in plan.of_regions if (i.source_node, i.direction) == (node.id, direction)
             ]
-            most = config.rate_max_bytes_per_s * mine[0].window_us // 10**6 if mine else 0
+            rate = config.rate_max_bytes_per_s or 0
+            most = rate * mine[0].window_us // 10**6 if mine else 0
             if plan.tuner.loop is Controller.demand:
                 charged = not can.has(Feature.fail_charge)
                 most *= policy.TRIED_PER_RATE_MAX if charged else policy.QUOTA_PER_RATE_MAX

@@ -66,8 +66,8 @@ class Config:
     """Share of a fast node kept free, in 1/10000: demotion's goal (node_mem_free_bp)."""
     used_bp: int = 9970
     """Share of a fast node in use up to which promotion fills it (node_mem_used_bp)."""
-    rate_max_bytes_per_s: int = 200 * 1000**2
-    """The most bytes per second that one scheme may move."""
+    rate_max_bytes_per_s: int | None = None
+    """The most bytes per second that one scheme may move; None chooses by the machine."""
     cost_bp: int = 200
     """Share of a processor, in 1/10000, that visits to pages may take of each kdamond; 0: none."""
     window_ms: int = 1000

@@ -112,15 +112,20 @@ _BASIC = (
     Setting(
         ("rate_limit",),
         "rate_max_bytes_per_s",
-        valuetypes.rate(
-            MB,
-            TB,
-            "0 means no limit to the kernel; to move nothing, use `mode: observe`",
+        valuetypes.or_word(
+            valuetypes.rate(
+                MB,
+                TB,
+                "0 means no limit to the kernel; to move nothing, use `mode: observe`",
+            ),
+            "auto",
         ),
         ReloadEffect.plan,
         "1GB/s",
         "The most memory that may move per second, in each direction, from each node. Moving "
-        "costs CPU time and memory bandwidth.",
+        "costs CPU time and memory bandwidth. auto is 0.25% of the fast node, but at least "
+        "200MB/s, and then at most 5% of the bandwidth of the slow node, if the firmware tells it. "
+        "`tierd plan` shows the figure.",
     ),
     Setting(
         ("cost",),

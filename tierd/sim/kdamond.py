@@ -9,6 +9,7 @@ kernels (Serves.callback) do it after a sample, and a commit only when an aggreg
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 from random import Random
 
 from tierd.sim import kernel_math
@@ -286,21 +287,35 @@ class Kdamond:
 
         The older walk does not visit the regions that a split adds.
         """
+        counting = list(takewhile(lambda scheme: scheme.only_counts, schemes))
+        acting = schemes[len(counting) :]
+        for scheme in counting:
+            scheme.count(regions, apply_context.rng, ends=bool(regions))
         index = 0
+        fresh = 0  # how many of the next regions were made by a split, and are not counted yet
         while index < len(regions):
+            if not fresh and all(scheme.full(apply_context.min_region) for scheme in acting):
+                break
             before = len(regions)
+            if fresh:
+                for scheme in counting:
+                    scheme.count([regions[index]], apply_context.rng, ends=index == before - 1)
             at = index  # damon_do_apply_schemes(): a scheme can split the region
-            for scheme in schemes:
+            for scheme in acting:
                 at = scheme.visit(regions, at, target, apply_context)
+            made = len(regions) - before
             if not self.quirks.live_walk:
-                index += 1 + len(regions) - before
+                index += 1 + made
                 continue
+            fresh = max(0, fresh - 1) + made
             merges = self.quirks.merges_slices and index > 0
             if merges and _sameness(regions[index - 1], regions[index], limit):
                 regions[index - 1].end = regions[index].end
                 del regions[index]
             else:
                 index += 1
+        if self.quirks.live_walk and self.quirks.merges_slices:
+            _merge_slices(regions, index, limit)
 
     def _set_next_apply(self, scheme: Scheme) -> None:
         interval_us = scheme.spec.apply_interval_us or self._attrs.aggr_us
@@ -407,6 +422,17 @@ def _slept_us(wanted_us: int) -> int:
     if wanted_us < _USLEEP_MAX_US:
         return max(1, wanted_us)
     return (-(-wanted_us // JIFFY_US) + 1) * JIFFY_US
+
+
+def _merge_slices(regions: list[Region], index: int, limit: int) -> None:
+    """Merge each region from `index` on with the one before it, if both are the same."""
+    kept = regions[: max(1, index)]
+    for region in regions[max(1, index) :]:
+        if _sameness(kept[-1], region, limit):
+            kept[-1].end = region.end
+        else:
+            kept.append(region)
+    regions[:] = kept
 
 
 def _sameness(left: Region, right: Region, limit: int) -> bool:

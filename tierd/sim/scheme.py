@@ -4,11 +4,13 @@ This follows damos_adjust_quota(), damos_skip_charged_region() and damos_apply_s
 differences between series are in quirks.py.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from tierd.sim import kernel_math
 from tierd.sim.context_spec import (
+    ULONG_MAX,
     Action,
     Attrs,
     Filter,
@@ -218,6 +220,8 @@ class Scheme:
         return here * 10_000 // total if total else 0
 
     def _set_min_score(self, apply_context: ApplyContext) -> None:
+        if self.full(apply_context.min_region):
+            return  # no region is visited until the next window, which sets the score again
         histogram = [0] * (kernel_math.MAX_SCORE + 1)
         for regions in apply_context.targets:
             for region in regions:
@@ -319,6 +323,39 @@ class Scheme:
 
     # The action.
 
+    @property
+    def only_counts(self) -> bool:
+        """True if a visit changes nothing but counters. `count` can then replace all visits."""
+        return (
+            self._only_counts
+            and self.walked is None
+            and not self.limited()
+            and self.quota_state.resume_target is None
+            and not self._spec.max_nr_snapshots
+        )
+
+    def count(self, regions: Sequence[Region], rng: Random, *, ends: bool) -> None:
+        """Count the regions that fit. This gives the same history as a visit to each, but faster.
+
+        Most visits are of schemes that only count. `ends` is true if the last region is among them.
+        """
+        pattern, stats = self._pattern, self.stats
+        least, most = pattern.min_nr_accesses, pattern.max_nr_accesses
+        youngest, oldest = pattern.min_age, pattern.max_age
+        sizes = [
+            region.end - region.start
+            for region in regions
+            if least <= region.moving <= most and youngest <= region.age <= oldest
+        ]
+        if pattern.min_sz or pattern.max_sz < ULONG_MAX:
+            sizes = [size for size in sizes if pattern.min_sz <= size <= pattern.max_sz]
+        for size in sizes:
+            self.quota_state.charged += kernel_math.charge(self._quota, size, 0)
+            rng.random()  # _coarse_ns() draws a number in each visit
+        stats.nr_tried += len(sizes)
+        stats.sz_tried += sum(sizes)
+        stats.nr_snapshots += ends
+
     def visit(
         self, regions: list[Region], index: int, target: int, apply_context: ApplyContext
     ) -> int:
@@ -347,14 +384,6 @@ class Scheme:
         """Apply to as much of the region as the quota still allows (damos_apply_scheme())."""
         region, quota_state, spec, stats = regions[index], self.quota_state, self._spec, self.stats
         size = region.end - region.start
-        if self._only_counts and self.walked is None and not self.limited():
-            # Most visits are of schemes that only count. This gives the same result as the code
-            # below, but faster.
-            quota_state.charged += kernel_math.charge(self._quota, size, 0)
-            quota_state.total_ns += _coarse_ns(0, apply_context.rng)
-            stats.nr_tried += 1
-            stats.sz_tried += size
-            return
         if quota_state.charged + size > quota_state.esz and self.limited():
             size = (
                 (quota_state.esz - quota_state.charged)

@@ -1,32 +1,40 @@
-"""Check every few seconds whether promotion helps, and stop it for a while if it does not.
+"""Check whether promotion helps, and stop it for a while if it does not.
 
 Pure. There is one `Check` per node that memory is promoted to. Promotion stops if pages did not
-arrive, or if as much heat is below as before. It stops for longer each time.
+arrive, or if as much hot memory is below as before.
+
+Rules of this file:
+1. Bytes are compared with bytes: what came up, with how much less waits. Heat is not used, because
+   the kernel tunes its sampling so that the heat of a node stays the same.
+2. A single reading of what waits may be wrong by a fifth. So a check has two halves, and compares
+   their averages.
+3. How long a check takes follows from what waits and from the rate, whatever the size of the node.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tierd.tuner.average import moving
 from tierd.units import format_size
 
-# Seconds of a check if much moves, and if little moves. After STRIKES_MAX checks without benefit
-# promotion stops for the first wait. The wait doubles each time, up to the second wait
-# (docs/constants.md).
-CHECK_S = 5.0
-CHECK_S_MAX = 30.0
-STRIKES_MAX = 3
-BENEFIT_MIN = 1 / 4
-ARRIVED_MIN = 0.5
-HOLD_OFF_S_MIN = 120.0
-HOLD_OFF_S_MAX = 600.0
+# A check takes at least these seconds, and until this share has come up of what waits below and
+# would fit (docs/constants.md).
+CHECK_S = 15.0
+CHECK_SHARE = 1 / 4
 
-# Shares of the node. If less than the first has moved, nothing is checked. Heat below is small if
-# it is less than the second.
-LARGE_SHARE = 0.05
-WAITING_SHARE = 0.0125
+# The share of what came up that must have arrived, and the share of it that must wait no more. Else
+# the moves were in vain.
+BENEFIT_MIN = 0.5
 
-# If the heat below has changed by this share, averaged over these seconds, the workload has changed
-# and promotion may begin again. A single measurement varies as much, so it is averaged.
+# Moves in vain may cost this share of the rate. Slower moves are not checked. A stop is so much
+# longer than its check, at most an hour.
+COST_SHARE = 0.01
+HOLD_OFF_S_MAX = 3600.0
+
+# If less than this share of the node waits below, nothing is checked: a little always waits.
+WAITING_SHARE = 0.025
+
+# If what waits has changed by this share, averaged over these seconds, the workload has changed and
+# promotion may begin again.
 CHANGED_SHARE = 0.5
 CHANGED_S = 5.0
 
@@ -37,38 +45,58 @@ class Moves:
 
     seconds: float
     waiting_bytes: int
-    """The heat below. The size of hot regions is not used: one page can make 100 MiB hot."""
+    """The hot memory below."""
     used_bytes: int
     total_bytes: int
     promoted_bytes: int
     demoted_bytes: int
+    rate_max_bytes_per_s: float
+    """How fast memory may be promoted to the node."""
 
-    @property
-    def large_bytes(self) -> float:
-        return self.total_bytes * LARGE_SHARE
 
-    @property
-    def much_waits(self) -> bool:
-        return self.waiting_bytes > self.total_bytes * WAITING_SHARE
+@dataclass(frozen=True, slots=True)
+class Half:
+    """The averages of half a check."""
+
+    seconds: float = 0.0
+    waiting_bytes: float = 0.0
+    promoted_bytes: float = 0.0
+    """What had come up since the check began."""
+
+    def with_round(self, seconds: float, waiting_bytes: int, promoted_bytes: int) -> "Half":
+        total_s = self.seconds + seconds
+        return Half(
+            total_s,
+            moving(self.waiting_bytes, waiting_bytes, seconds, total_s),
+            moving(self.promoted_bytes, promoted_bytes, seconds, total_s),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was seen of a node since the last check, and the number of checks without benefit."""
+    """What was seen of a node since its check began, and how long promotion is stopped."""
 
-    since_s: float = 0.0
-    waiting_bytes: int = 0
+    first: Half = field(default_factory=Half)
+    second: Half = field(default_factory=Half)
     used_bytes: int = 0
+    """The used memory of the node when the check began."""
     promoted_bytes: int = 0
     demoted_bytes: int = 0
-    strikes: int = 0
+    lately_waiting_bytes: float = 0.0
+    """What waits, averaged over CHANGED_S."""
     hold_off_s: float = 0.0
     """How much longer promotion is stopped."""
-    hold_offs: int = 0
     held_waiting_bytes: float = 0.0
-    lately_waiting_bytes: float = 0.0
-    """The heat below, averaged over CHANGED_S."""
     held_because: str = ""
+    gained_bytes: float = 0.0
+    """How much less waits by the checks that passed since one failed."""
+    ended_by_change: bool = False
+    """True if a change ended the last stop, and no check has passed since. The next stop is not
+    ended by one, or memory that is hot now and then would end each."""
+
+    @property
+    def since_s(self) -> float:
+        return self.first.seconds + self.second.seconds
 
 
 def begin(moves: Moves) -> Check:
@@ -77,60 +105,94 @@ def begin(moves: Moves) -> Check:
 
 
 def check(known: Check, moves: Moves) -> Check:
-    """Return the state after one more round. Do a check if it is due."""
+    """Return the state after one more round. Judge if the check is complete."""
     lately = moving(known.lately_waiting_bytes, moves.waiting_bytes, moves.seconds, CHANGED_S)
     known = replace(known, lately_waiting_bytes=lately)
     if known.hold_off_s > 0:
-        changed = abs(known.lately_waiting_bytes - known.held_waiting_bytes)
-        if changed > CHANGED_SHARE * max(known.held_waiting_bytes, 1):
-            return begin(moves)
-        return replace(_anew(known, moves), hold_off_s=max(0.0, known.hold_off_s - moves.seconds))
-    known = replace(
-        known,
-        since_s=known.since_s + moves.seconds,
-        promoted_bytes=known.promoted_bytes + moves.promoted_bytes,
-        demoted_bytes=known.demoted_bytes + moves.demoted_bytes,
-    )
-    much = known.promoted_bytes > moves.large_bytes
-    if known.since_s < (CHECK_S if much else CHECK_S_MAX):
+        return _held(known, moves)
+    known = _with_round(known, moves)
+    slow = known.promoted_bytes < COST_SHARE * moves.rate_max_bytes_per_s * known.since_s
+    if not known.promoted_bytes or (slow and known.since_s > CHECK_S):
+        return _anew(known, moves)
+    if known.second.seconds < CHECK_S / 2 or known.promoted_bytes < _enough_bytes(known, moves):
         return known
+    return _judged(known, moves)
+
+
+def _with_round(known: Check, moves: Moves) -> Check:
+    promoted = known.promoted_bytes + moves.promoted_bytes
+    known = replace(
+        known, promoted_bytes=promoted, demoted_bytes=known.demoted_bytes + moves.demoted_bytes
+    )
+    seen = moves.seconds, moves.waiting_bytes, promoted
+    early = known.first.seconds < CHECK_S / 2 or promoted < _enough_bytes(known, moves) / 2
+    if early and not known.second.seconds:
+        return replace(known, first=known.first.with_round(*seen))
+    return replace(known, second=known.second.with_round(*seen))
+
+
+def _enough_bytes(known: Check, moves: Moves) -> float:
+    """Return how much has to come up in a check."""
+    return CHECK_SHARE * min(known.first.waiting_bytes, moves.total_bytes)
+
+
+def _held(known: Check, moves: Moves) -> Check:
+    """Return the state after one more round of a stop."""
+    known = replace(_anew(known, moves), hold_off_s=max(0.0, known.hold_off_s - moves.seconds))
+    changed = abs(known.lately_waiting_bytes - known.held_waiting_bytes)
+    if changed > CHANGED_SHARE * max(known.held_waiting_bytes, 1) and not known.ended_by_change:
+        return replace(begin(moves), ended_by_change=True)
+    return known if known.hold_off_s else replace(known, ended_by_change=False)
+
+
+def _judged(known: Check, moves: Moves) -> Check:
+    """Return the state after a check."""
     why = _in_vain(known, moves)
-    strikes = known.strikes + 1 if why else 0
-    if strikes < STRIKES_MAX:
-        hold_offs = known.hold_offs if why or moves.much_waits else 0
-        return replace(_anew(known, moves), strikes=strikes, hold_offs=hold_offs)
+    gone, came = _gone_and_came(known)
+    if not why:
+        gained = known.gained_bytes + gone if gone >= BENEFIT_MIN * came else 0.0
+        return replace(_anew(known, moves), gained_bytes=gained, ended_by_change=False)
     return replace(
         _anew(known, moves),
-        # After the wait, one more check without benefit is enough.
-        strikes=STRIKES_MAX - 1,
-        hold_off_s=min(HOLD_OFF_S_MAX, HOLD_OFF_S_MIN * 2 ** min(known.hold_offs, 16)),
-        hold_offs=known.hold_offs + 1,
+        gained_bytes=0.0,
+        hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / COST_SHARE),
         held_waiting_bytes=known.lately_waiting_bytes,
         held_because=why,
     )
 
 
 def _in_vain(known: Check, moves: Moves) -> str:
-    """Return what is wrong with the moves since the last check, or an empty text."""
+    """Return what is wrong with the moves of a check, or an empty text."""
     promoted = known.promoted_bytes
-    if promoted <= moves.large_bytes:
-        return ""
     # Used memory changes by the pages that arrived and those that left. Kernels 6.17 to 7.2 may
     # copy pages to the node that they are on, and count them as moved.
     arrived = moves.used_bytes - known.used_bytes + known.demoted_bytes
-    if arrived < ARRIVED_MIN * promoted:
+    if arrived < BENEFIT_MIN * promoted:
         return f"of {format_size(promoted)} said to be moved, most did not arrive"
-    gone = known.waiting_bytes - moves.waiting_bytes
-    if moves.much_waits and gone < BENEFIT_MIN * promoted:
+    if known.first.waiting_bytes < WAITING_SHARE * moves.total_bytes:
+        return ""
+    # If more has begun to wait than came up, programs have turned to other memory in the meantime.
+    # At the end of a useful promotion only regions are left that are hot in part. So one check may
+    # be in vain if it cost less than the checks before it have gained.
+    gone, came = _gone_and_came(known)
+    if -came < gone < BENEFIT_MIN * came and came > known.gained_bytes:
         return f"{format_size(promoted)} came up, and as much waits as before"
     return ""
+
+
+def _gone_and_came(known: Check) -> tuple[float, float]:
+    """Return how much less waited in the second half than in the first, and what came up."""
+    return (
+        known.first.waiting_bytes - known.second.waiting_bytes,
+        known.second.promoted_bytes - known.first.promoted_bytes,
+    )
 
 
 def _anew(known: Check, moves: Moves) -> Check:
     return replace(
         known,
-        since_s=0.0,
-        waiting_bytes=moves.waiting_bytes,
+        first=Half(),
+        second=Half(),
         used_bytes=moves.used_bytes,
         promoted_bytes=0,
         demoted_bytes=0,

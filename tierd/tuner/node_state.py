@@ -8,12 +8,11 @@ from tierd.tuner.benefit import Check, Moves
 from tierd.tuner.round import FastNode
 from tierd.units import BP_MAX
 
-# Promotion is idle while the heat below is less than this share of all heat, this share of the
-# node, or these bytes. It begins again at twice as much, averaged over IDLE_S seconds, because the
-# little heat that is counted below is chance (docs/constants.md).
+# Promotion is idle while the heat below is less than this share of all heat, or less than these
+# bytes. It begins again at twice as much, averaged over IDLE_S seconds, because the little heat
+# that is counted below is chance (docs/constants.md).
 IDLE_S = 5.0
 IDLE_HEAT_SHARE = 0.01
-IDLE_HEAT_MIN = 0.0005
 IDLE_HEAT_MIN_BYTES = 1 << 20
 
 # Headroom for allocations of programs: this many seconds of them, at most this share of the node. A
@@ -45,11 +44,12 @@ def learn(before: NodeState | None, node: FastNode, heat_bytes: float) -> NodeSt
     """Return what is known after this round. `heat_bytes` is the heat of the node itself."""
     moves = Moves(
         seconds=node.measurement.seconds,
-        waiting_bytes=int(node.heat_below_bytes),
+        waiting_bytes=sum((flow.source.hot_bytes or 0) // flow.sharing for flow in node.ups),
         used_bytes=node.now.used_bytes,
         total_bytes=node.now.total_bytes,
         promoted_bytes=node.promoted_bytes,
         demoted_bytes=node.demoted_bytes,
+        rate_max_bytes_per_s=sum(flow.migration.rate_max_bytes_per_s for flow in node.ups),
     )
     if before is None:
         known = NodeState(
@@ -75,8 +75,7 @@ def _with_idle(before: NodeState, node: FastNode, heat_bytes: float) -> NodeStat
     seconds, waits = node.measurement.seconds, node.heat_below_bytes
     all_heat = moving(before.all_heat_bytes, waits + heat_bytes, seconds, IDLE_S)
     lately = moving(before.waiting_bytes, waits, seconds, IDLE_S) if before.is_idle else waits
-    least = max(IDLE_HEAT_MIN_BYTES, IDLE_HEAT_MIN * node.now.total_bytes)
-    least = max(least, IDLE_HEAT_SHARE * all_heat) * (2 if before.is_idle else 1)
+    least = max(IDLE_HEAT_MIN_BYTES, IDLE_HEAT_SHARE * all_heat) * (2 if before.is_idle else 1)
     is_idle = min(waits, lately) < least
     return replace(before, is_idle=is_idle, all_heat_bytes=all_heat, waiting_bytes=lately)
 

@@ -157,7 +157,7 @@ WRONG = [
     ),
     (
         "rate_limit: 1e3",
-        "1:13: rate_limit: expected a rate such as 200MB/s or 64MiB/s, found '1e3'",
+        "1:13: rate_limit: expected auto, or a rate such as 200MB/s or 64MiB/s, found '1e3'",
     ),
     (
         "headroom: 0.5",
@@ -166,13 +166,13 @@ WRONG = [
     ),
     (
         "rate_limit: 0MB/s",
-        "1:13: rate_limit: expected 1MB/s to 1TB/s, found '0MB/s': 0 means no limit to the "
-        "kernel; to move nothing, use `mode: observe`",
+        "1:13: rate_limit: expected auto, or 1MB/s to 1TB/s, found '0MB/s': 0 means no limit to "
+        "the kernel; to move nothing, use `mode: observe`",
     ),
     (
         "rate_limit: 5ms/s",
-        "1:13: rate_limit: expected a rate such as 200MB/s or 64MiB/s, found '5ms', whose unit 'ms'"
-        f" is none of {SIZES}",
+        "1:13: rate_limit: expected auto, or a rate such as 200MB/s or 64MiB/s, found '5ms', whose "
+        f"unit 'ms' is none of {SIZES}",
     ),
     (
         "headroom: 0%",

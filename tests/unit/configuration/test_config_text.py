@@ -151,7 +151,7 @@ class TestDiff:
             ReloadEffect.start,
         ]
         assert [str(change) for change in changes] == [
-            "rate_limit: 200MB/s -> 100MB/s (at once, with a new plan)",
+            "rate_limit: auto -> 100MB/s (at once, with a new plan)",
             "on_stop: restore -> keep (at once)",
             "metrics.address: 127.0.0.1:19100 -> off (at the next start of tierd)",
         ]

@@ -1,167 +1,245 @@
 """Promotion without benefit stops for a while. Promotion with benefit goes on."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.fixtures.readings import DOWN, LIMITS, MIB, RATE, UP, reading
-from tierd.tuner import demand
-from tierd.tuner.benefit import CHANGED_S, CHECK_S, HOLD_OFF_S_MIN, STRIKES_MAX
+from tierd.tuner import benefit, demand
+from tierd.tuner.benefit import (
+    CHANGED_S,
+    CHECK_S,
+    CHECK_SHARE,
+    COST_SHARE,
+    HOLD_OFF_S_MAX,
+    WAITING_SHARE,
+    Check,
+    Moves,
+)
 from tierd.tuner.demand import ControllerState, Decision
 
+GIB = 1 << 30
+N = 512 * MIB
 
-def in_vain(
-    memory: ControllerState, seconds: float, *, arrives: bool = True
+
+def run(
+    hot: Sequence[float],
+    moved: float,
+    memory: ControllerState | None = None,
+    *,
+    arrives: float = 1.0,
 ) -> tuple[ControllerState, Decision]:
-    """Promote for some seconds, with as much cold memory demoted, and no less heat below."""
-    decision = Decision({}, {})
-    for _ in range(int(seconds)):
-        moved = {UP.id: int(RATE), DOWN.id: int(RATE) if arrives else 0}
-        seen = reading(hot=300 * MIB, free=200 * MIB, moved=moved)
+    """Promote `moved` bytes a second, with as much demoted, while so much is hot below."""
+    memory, decision = memory or ControllerState(), Decision({}, {})
+    for one in hot:
+        moves = {UP.id: int(moved), DOWN.id: int(moved * arrives)}
+        seen = reading(hot=max(0, int(one)), free=200 * MIB, moved=moves)
         memory, decision = demand.decide(memory, seen, LIMITS)
     return memory, decision
 
 
-def test_moving_that_does_not_help_ends_for_longer_and_longer() -> None:
-    memory, decision = in_vain(ControllerState(), CHECK_S * STRIKES_MAX + 2)
-    assert "as much waits as before" in decision.wants[UP.id].reason
-    assert 0 < memory.nodes[0].check.hold_off_s <= HOLD_OFF_S_MIN
-    memory, decision = in_vain(memory, HOLD_OFF_S_MIN + CHECK_S + 2)
-    assert HOLD_OFF_S_MIN < memory.nodes[0].check.hold_off_s <= 2 * HOLD_OFF_S_MIN
+def parked(decision: Decision) -> bool:
+    return "parked for" in decision.wants[UP.id].reason
 
 
-def test_so_does_a_little_of_it_at_a_time() -> None:
-    """At a fifth of the rate 25 MiB take longer than a check, and still count."""
-    memory, decision = ControllerState(), Decision({}, {})
-    moved = {UP.id: int(RATE / 5), DOWN.id: int(RATE / 5)}
-    seen = reading(hot=300 * MIB, free=200 * MIB, moved=moved)
-    for _ in range(30):
-        memory, decision = demand.decide(memory, seen, LIMITS)
+# At 20 MB/s a quarter of 300 MiB comes up in less than CHECK_S. A round before it is the first one.
+ROUNDS = int(CHECK_S) + 2
+
+
+def test_moving_that_does_not_help_ends() -> None:
+    memory, decision = run([300 * MIB] * ROUNDS, RATE)
     assert "as much waits as before" in decision.wants[UP.id].reason
+    assert decision.wants[UP.id].bytes_per_s == 0
+    stopped_s = memory.nodes[0].check.hold_off_s
+    assert CHECK_S / COST_SHARE <= stopped_s <= (CHECK_S + 2) / COST_SHARE
+
+
+def test_it_is_not_judged_before_the_check_is_complete() -> None:
+    assert not parked(run([300 * MIB] * (int(CHECK_S) - 1), RATE)[1])
+
+
+def test_the_end_of_a_promotion_that_helped_may_be_in_vain_once() -> None:
+    """The last of it comes up slowly, and its regions stay hot."""
+    helped = [450 * MIB - RATE * second for second in range(18)]
+    memory, _ = run(helped, RATE)
+    assert memory.nodes[0].check.gained_bytes > 0
+    rest = [helped[-1]] * ROUNDS
+    memory, decision = run(rest, RATE / 8, memory)
+    assert not parked(decision)
+    _, decision = run(rest * 3, RATE / 8, memory)
+    assert parked(decision)
 
 
 def test_pages_that_do_not_arrive_end_it_too() -> None:
     """The node is no fuller, although pages were counted as promoted and none as demoted."""
-    _, decision = in_vain(ControllerState(), CHECK_S * STRIKES_MAX + 2, arrives=False)
+    _, decision = run([300 * MIB] * ROUNDS, RATE, arrives=0.0)
     assert "did not arrive" in decision.wants[UP.id].reason
     assert decision.wants[UP.id].bytes_per_s == 0
 
 
-def test_it_is_tried_again_after_two_minutes_and_then_later_and_later_up_to_ten() -> None:
-    memory, held_s = ControllerState(), [0]
-    seen = reading(hot=300 * MIB, free=200 * MIB, moved={UP.id: int(RATE), DOWN.id: int(RATE)})
-    for second in range(2 * 3600):
-        memory, decision = demand.decide(memory, seen, LIMITS)
-        if decision.wants[UP.id].bytes_per_s == 0:
-            # Before the first stop, three checks in a row find no benefit.
-            assert second >= CHECK_S * STRIKES_MAX
-            held_s[-1] += 1
-        elif held_s[-1]:
-            held_s.append(0)
-    assert held_s[:6] == [120, 240, 480, 600, 600, 600]
-    assert max(held_s) == 600
-
-
-@pytest.mark.parametrize(("share", "ends"), [(0.22, True), (0.28, False)])
-def test_a_quarter_of_what_came_up_must_wait_no_more(share: float, ends: bool) -> None:
-    memory, decision, hot = ControllerState(), Decision({}, {}), float(300 * MIB)
-    for _ in range(int(CHECK_S) * STRIKES_MAX + 2):
-        moved = {UP.id: 6 * MIB, DOWN.id: 6 * MIB}
-        memory, decision = demand.decide(
-            memory, reading(hot=int(hot), free=200 * MIB, moved=moved), LIMITS
-        )
-        hot -= share * 6 * MIB
-    assert ("as much waits as before" in decision.wants[UP.id].reason) is ends
-    assert (decision.wants[UP.id].bytes_per_s == 0) is ends
-
-
 @pytest.mark.parametrize(("share", "ends"), [(0.4, True), (0.6, False)])
 def test_what_arrives_in_part_counts_if_it_is_most(share: float, ends: bool) -> None:
-    """The heat below falls, so only the arrival of pages decides."""
-    memory, decision, free = ControllerState(), Decision({}, {}), 500 * MIB
-    # Enough moves in each check, and all of it fits into the free memory.
-    moved = 6 * MIB
-    for second in range(int(CHECK_S) * STRIKES_MAX + 2):
-        seen = reading(hot=(400 - 2 * second) * MIB, free=free, moved={UP.id: moved})
-        memory, decision = demand.decide(memory, seen, LIMITS)
-        free -= int(share * moved)
+    hot = [400 * MIB - second * RATE for second in range(ROUNDS)]
+    _, decision = run(hot, RATE, arrives=share)
     assert ("did not arrive" in decision.wants[UP.id].reason) is ends
-    assert (decision.wants[UP.id].bytes_per_s == 0) is ends
 
 
-def test_three_checks_in_a_row_must_be_in_vain() -> None:
-    """A check with benefit starts the count again."""
-    memory, hot = ControllerState(), 400 * MIB
-    moved = {UP.id: int(RATE), DOWN.id: int(RATE)}
-    for second in range(60):
-        # Two of three checks find no benefit.
-        hot -= int(RATE) if second % 15 >= 10 else 0
-        seen = reading(hot=hot, free=200 * MIB, moved=moved)
-        memory, decision = demand.decide(memory, seen, LIMITS)
-        assert "parked" not in decision.wants[UP.id].reason
+@pytest.mark.parametrize(("share", "ends"), [(0.45, True), (0.55, False)])
+def test_half_of_what_came_up_must_wait_no_more(share: float, ends: bool) -> None:
+    hot = [400 * MIB - share * RATE * second for second in range(ROUNDS)]
+    assert parked(run(hot, RATE)[1]) is ends
 
 
-def test_a_check_is_of_what_moved_since_the_one_before() -> None:
-    """Pages arrived in earlier checks, but not in the last three."""
-    memory, decision, hot = ControllerState(), Decision({}, {}), 1000 * MIB
-    for second in range(30 + int(CHECK_S) * STRIKES_MAX + 2):
-        moved = {UP.id: int(RATE), DOWN.id: int(RATE) if second < 30 else 0}
-        memory, decision = demand.decide(
-            memory, reading(hot=hot, free=200 * MIB, moved=moved), LIMITS
-        )
-        assert second >= 30 or "parked" not in decision.wants[UP.id].reason
-        hot -= int(RATE) if second < 30 else 0
-    assert "did not arrive" in decision.wants[UP.id].reason
+def test_moving_that_helps_goes_on_until_all_is_up() -> None:
+    memory, decision = run([450 * MIB - RATE * second for second in range(20)], RATE)
+    assert decision.wants[UP.id].bytes_per_s > 0
+    assert memory.nodes[0].check.hold_off_s == 0
 
 
-@pytest.mark.parametrize(("hot", "ends"), [(5 * MIB, False), (8 * MIB, True)])
-def test_where_little_waits_nothing_is_to_be_gained_by_an_end(hot: int, ends: bool) -> None:
-    """The bound is an eightieth of the node. A little less heat is always below."""
-    memory, decision = ControllerState(), Decision({}, {})
-    moved = {UP.id: 6 * MIB, DOWN.id: 6 * MIB}
-    for _ in range(int(CHECK_S) * STRIKES_MAX + 2):
-        memory, decision = demand.decide(memory, reading(hot=hot, moved=moved), LIMITS)
-    assert ("as much waits as before" in decision.wants[UP.id].reason) is ends
+def test_it_is_tried_again_at_a_hundredth_of_the_cost() -> None:
+    """In two hours: each check in vain is followed by a stop that is a hundred times as long."""
+    memory, moving_s, seconds = ControllerState(), 0, 2 * 3600
+    for _ in range(seconds):
+        idle = memory.nodes and memory.nodes[0].check.hold_off_s > 0
+        memory, decision = run([300 * MIB], 0 if idle else RATE, memory)
+        moving_s += not parked(decision)
+    assert CHECK_S < moving_s <= CHECK_S + 2 + 2 * COST_SHARE * seconds
+
+
+def test_a_stop_is_an_hour_at_most() -> None:
+    """A check of a node of 1 TiB with a rate of 200 MB/s takes twenty minutes."""
+    known = moves(GIB, waiting=1024 * GIB, total=1024 * GIB, promoted=200_000_000)
+    state = benefit.begin(known)
+    for _ in range(1500):
+        state = benefit.check(state, known)
+        if state.hold_off_s:
+            break
+    assert state.hold_off_s == HOLD_OFF_S_MAX
+
+
+def moves(
+    used: int = 0, *, waiting: int, total: int = N, promoted: int, rate: float = 2e8
+) -> Moves:
+    return Moves(1.0, waiting, used, total, promoted, promoted, rate)
+
+
+@pytest.mark.parametrize("times", [1, 10, 1000])
+def test_it_is_the_same_on_a_node_of_any_size(times: int) -> None:
+    """With a rate that grows with the node, a check takes the same time and has the same result."""
+    size, rate = times * 80 * GIB, times * 200_000_000
+    ends = {}
+    for helps in (0.0, 1.0):
+        state = benefit.begin(moves(waiting=size, total=size, promoted=0, rate=rate))
+        for second in range(1, 200):
+            waiting = size - int(helps * rate * second)
+            one = moves(waiting=max(0, waiting), total=size, promoted=rate, rate=rate)
+            state = benefit.check(state, one)
+            if state.hold_off_s:
+                ends[helps] = second
+                break
+    assert list(ends) == [0.0]
+    assert ends[0.0] == pytest.approx(CHECK_SHARE * size / rate, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("off_by", "wrong_max"),
+    [
+        pytest.param(0.03, 0, id="contiguous"),
+        # Of 200 runs. By chance it would be 100.
+        pytest.param(0.18, 40, id="uniform"),
+    ],
+)
+def test_readings_that_vary_do_not_hide_what_helps_or_what_does_not(
+    off_by: float, wrong_max: int
+) -> None:
+    """As on 64 + 512 GiB: 103 GiB are hot, and there are two readings a second."""
+    wrong = 0
+    for seed in range(100):
+        for helps in (0.0, 1.0):
+            random, size, rate = Random(seed), 64 * GIB, 200_000_000
+            state = Check()
+            for tick in range(1, 220):
+                hot = (103 * GIB - helps * rate * tick / 2) * random.gauss(1, off_by)
+                one = Moves(0.5, int(hot), 0, size, rate // 2, rate // 2, rate)
+                state = benefit.check(state, one) if tick > 1 else benefit.begin(one)
+                if state.hold_off_s:
+                    break
+            wrong += bool(state.hold_off_s) is bool(helps)
+    assert wrong <= wrong_max
+
+
+def test_where_little_waits_nothing_is_to_be_gained_by_an_end() -> None:
+    """A little hot memory is always below."""
+    little = WAITING_SHARE * N
+    assert not parked(run([little - MIB] * ROUNDS, MIB)[1])
+    assert parked(run([little + MIB] * ROUNDS, MIB)[1])
 
 
 def test_a_trickle_is_not_worth_a_check() -> None:
-    """Nothing arrives, but so little moves that no check is done."""
-    memory, seen = (
-        ControllerState(),
-        reading(hot=300 * MIB, free=200 * MIB, moved={UP.id: MIB // 2}),
-    )
-    for _ in range(120):
-        memory, decision = demand.decide(memory, seen, LIMITS)
-        assert "parked" not in decision.wants[UP.id].reason
+    """It costs less than the tries after a stop would."""
+    assert not parked(run([300 * MIB] * 300, 0.9 * COST_SHARE * RATE)[1])
 
 
-def test_after_months_in_vain_it_is_still_ten_minutes() -> None:
-    memory, _ = in_vain(ControllerState(), CHECK_S * STRIKES_MAX - 1)
-    node = memory.nodes[0]
-    often = replace(node, check=replace(node.check, hold_offs=5_000))
-    memory, _ = in_vain(replace(memory, nodes={0: often}), 5)
-    assert HOLD_OFF_S_MIN < memory.nodes[0].check.hold_off_s <= 600
+def test_a_check_begins_when_something_comes_up() -> None:
+    """Hot memory appears after a rest, and comes up. What waited during the rest does not count."""
+    memory, _ = run([0.0] * 60, 0)
+    _, decision = run([400 * MIB - RATE * second for second in range(20)], RATE, memory)
+    assert decision.wants[UP.id].bytes_per_s > 0
 
 
-def test_another_demand_ends_the_hold_off() -> None:
-    memory, decision = in_vain(ControllerState(), CHECK_S * STRIKES_MAX + 2)
-    for _ in range(int(CHANGED_S) + 2):
-        memory, decision = demand.decide(memory, reading(hot=90 * MIB, free=200 * MIB), LIMITS)
+def test_programs_that_turn_to_other_memory_in_the_middle_of_a_check_are_no_reason_to_stop() -> (
+    None
+):
+    hot = [100 * MIB - RATE * 0.3 * second for second in range(9)]
+    hot += [400 * MIB - RATE * second for second in range(9)]
+    assert not parked(run(hot, RATE)[1])
+
+
+def test_another_demand_ends_the_stop() -> None:
+    memory, _ = run([300 * MIB] * ROUNDS, RATE)
+    _, decision = run([90 * MIB] * (int(CHANGED_S) + 2), 0, memory)
     assert decision.wants[UP.id].bytes_per_s > 0
 
 
 def test_one_odd_reading_does_not() -> None:
-    memory, _ = in_vain(ControllerState(), CHECK_S * STRIKES_MAX + 2)
+    memory, _ = run([300 * MIB] * ROUNDS, RATE)
     for hot in (90, 300, 300, 300):
-        memory, decision = demand.decide(memory, reading(hot=hot * MIB, free=200 * MIB), LIMITS)
-        assert "parked for" in decision.wants[UP.id].reason
+        memory, decision = run([hot * MIB], 0, memory)
+        assert parked(decision)
 
 
-def test_moving_that_helps_goes_on() -> None:
-    memory, hot = ControllerState(), 450 * MIB
-    for _ in range(20):
-        moved = {UP.id: int(RATE), DOWN.id: int(RATE)}
-        seen = reading(hot=hot, free=200 * MIB, moved=moved)
-        memory, decision = demand.decide(memory, seen, LIMITS)
-        assert decision.wants[UP.id].bytes_per_s > 0
-        hot -= int(RATE)
+def test_memory_that_is_hot_now_and_then_ends_one_stop_and_not_each() -> None:
+    memory, _ = run([300 * MIB] * ROUNDS, RATE)
+    memory, decision = run([90 * MIB] * (int(CHANGED_S) + 2), 0, memory)
+    assert not parked(decision)
+    memory, decision = run([300 * MIB] * 2 * ROUNDS, RATE, memory)
+    assert parked(decision)
+    memory, decision = run([90 * MIB] * 20, 0, memory)
+    assert parked(decision)
+
+
+def test_after_a_check_that_passes_a_change_counts_again() -> None:
+    memory, _ = run([300 * MIB] * ROUNDS, RATE)
+    node = memory.nodes[0]
+    noted = replace(node.check, ended_by_change=True, hold_off_s=0.0)
+    memory = replace(memory, nodes={0: replace(node, check=noted)})
+    memory, _ = run([450 * MIB - RATE * second for second in range(20)], RATE, memory)
+    assert memory.nodes[0].check.ended_by_change is False
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**41), st.integers(0, 2**33), st.floats(0.1, 10)), max_size=60
+    )
+)
+def test_a_stop_has_bounds_whatever_is_seen(rounds: list[tuple[int, int, float]]) -> None:
+    state = Check()
+    for waiting, promoted, seconds in rounds:
+        one = replace(moves(waiting=waiting, promoted=promoted), seconds=seconds)
+        state = benefit.check(state, one)
+        assert 0 <= state.hold_off_s <= HOLD_OFF_S_MAX
+        assert bool(state.hold_off_s) <= bool(state.held_because)

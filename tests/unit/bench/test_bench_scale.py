@@ -1,0 +1,123 @@
+"""The benchmark of sizes: its machines and its table, and a few of its cells in short."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench import heats, scale
+from bench.heats import GIB, HEATS, SIZES, Heat, Size
+from bench.scale import Cell, Look, Park
+from tierd.configuration.config import Config
+from tierd.sim.sim_kernel import SimKernel
+from tierd.sim.workload import Workload
+
+SMALL = SIZES[0]
+HUGE = SIZES[-1]
+BY_NAME = {heat.name: heat for heat in HEATS}
+
+
+def kernel(size: Size, heat: Heat) -> SimKernel:
+    made = SimKernel(
+        scale.SERIES,
+        heats.machine(size),
+        workload=Workload(list(heat.events(size)), seed=1),
+        block_pages=heats.block_pages(size, heat),
+    )
+    made.advance(0.001)
+    heats.lay(made.memory, size, heat, 1)
+    return made
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
+def test_a_machine_has_its_sizes_and_tiers(size: Size) -> None:
+    made = heats.machine(size)
+    assert [node.size_mib * (1 << 20) for node in made.nodes] == [
+        *(gib * GIB for gib in size.fast_gib),
+        size.slow_bytes,
+    ]
+    assert [nodes for _, nodes in made.tiers] == [size.fast_nodes, (size.slow_node,)]
+
+
+@pytest.mark.parametrize("heat", HEATS, ids=lambda heat: heat.name)
+def test_heat_lies_where_it_should_and_fast_nodes_are_full(heat: Heat) -> None:
+    memory = kernel(SMALL, heat).memory
+    used = memory.managed_pages(0) - memory.free_pages(0)
+    assert used >= 0.96 * memory.managed_pages(0)
+    if not heat.moves_in_vain:
+        assert memory.pages_of_set(heats.HOT, 0) == 0
+        assert memory.pages_of_set(heats.HOT, SMALL.slow_node) > 0
+
+
+def test_chunks_are_scattered_and_whole() -> None:
+    memory = kernel(SMALL, BY_NAME["chunks-8M"]).memory
+    blocks = memory.find(heats.HOT, len(memory.held))
+    first = [one for one in blocks if one - 1 not in set(blocks)]
+    assert len(blocks) * memory.block_bytes == pytest.approx(0.1 * SMALL.slow_bytes, rel=0.02)
+    assert len(first) > 50, "pieces"
+
+
+def cell(seed: int, arrived: float, *parks: Park) -> Cell:
+    looks = tuple(
+        Look(at_s, arrived if at_s else 0.0, arrived, int(at_s) * 10**6, 0)
+        for at_s in (0.0, 60.0, 120.0, 180.0, 240.0)
+    )
+    return Cell("4+12", "contiguous", seed, 120 * 10**6, 1e7, 0.0, looks, parks)
+
+
+def test_a_row_has_medians_and_the_worst() -> None:
+    parked = cell(3, 0.2, Park(54.2, 0, "as much waits as before", 0.21))
+    row = scale.table([cell(1, 1.0), cell(2, 0.9), parked]).splitlines()[-1]
+    assert "| 3 | 90% 90% 90% 90% (20%) |" in row
+    assert "| 2.0 (2.0) | 10.0% (10.0%) | 0.06 GB |" in row
+    assert "54 s at 21%" in row
+
+
+def test_cells_are_kept_in_a_file(tmp_path: Path) -> None:
+    cells = [cell(1, 1.0, Park(1.0, 0, "why", 0.5))]
+    scale.save(tmp_path / "cells.json", cells)
+    assert scale.load(tmp_path / "cells.json") == cells
+    assert scale.load(tmp_path / "none.json") == []
+
+
+def test_a_cell_that_is_known_is_not_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cells.json"
+    scale.save(path, [replace(cell(1, 1.0), machine=SMALL.name)])
+    before = json.loads(path.read_text())
+    arguments = ["--machines", SMALL.name, "--heats", "contiguous", "--save", str(path)]
+    assert scale.main(arguments) == 0
+    assert json.loads(path.read_text()) == before
+    assert "contiguous" in capsys.readouterr().out
+
+
+def test_a_heat_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        scale.main(["--heats", "warm"])
+    assert "'warm' is none of contiguous, small" in capsys.readouterr().err
+
+
+def played(size: Size, heat: str, minutes: float) -> Cell:
+    return scale.run(size, BY_NAME[heat], 1, minutes, Config(regions=scale.REGIONS))
+
+
+def test_a_hot_set_in_one_piece_comes_up_without_a_stop() -> None:
+    found = played(SMALL, "contiguous", 0.5)
+    assert found.parks == ()
+    assert found.looks[-1].arrived >= 0.97
+    assert found.moved_bytes <= 3 * found.hot_bytes
+
+
+@pytest.mark.parametrize("heat", ["uniform", "periodic"])
+def test_what_moves_in_vain_ends(heat: str) -> None:
+    found = played(SMALL, heat, 1.5)
+    assert len(found.parks) == 1
+    assert found.settled_bytes_per_s <= 0.01 * found.rate_max_bytes_per_s
+
+
+def test_the_only_hot_memory_of_a_huge_machine_comes_up_however_little_it_is() -> None:
+    found = played(HUGE, "small", 0.5)
+    assert found.hot_bytes < 0.001 * HUGE.fast_bytes
+    assert found.looks[-1].arrived >= 0.9

@@ -1,0 +1,69 @@
+"""How much the schemes of a node may move per second: as configured, or by the machine. Pure.
+
+The time in which a share of a fast node can change its content should not depend on its size. Moves
+should also leave the bandwidth of the slow node to the programs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tierd.configuration.config import Config
+from tierd.plans.plan import Direction
+from tierd.topology import Node, Topology
+from tierd.units import format_percent
+
+# What may move per second, in 1/10000 of the fast node. A quarter of a node then takes 100 s.
+FAST_BP_PER_S = 25
+
+# The rate of small nodes: 0.25 % of 80 GB. Each processor of the last ten years copies several
+# times as much.
+RATE_MIN_BYTES_PER_S = 200 * 1000**2
+
+# The share of the slow node's bandwidth that moves may use, in 1/10000.
+BANDWIDTH_BP = 500
+
+MB = 1000**2
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The most bytes per second that may move from a node in one direction, and the reason."""
+
+    bytes_per_s: float
+    because: str = ""
+    """Empty if the rate is that of the configuration, or of all small machines."""
+
+
+def rate(
+    topology: Topology, config: Config, direction: Direction, source: Node, targets: Sequence[int]
+) -> Rate:
+    """Return the rate of a node's schemes of one direction, together."""
+    if config.rate_max_bytes_per_s is not None:
+        return Rate(config.rate_max_bytes_per_s)
+    others = [topology.node(one) for one in targets]
+    fast, slow = (others, [source]) if direction is Direction.promote else ([source], others)
+    by_size = sum(node.size_bytes for node in fast) * FAST_BP_PER_S / 10_000
+    if by_size <= RATE_MIN_BYTES_PER_S:
+        return Rate(RATE_MIN_BYTES_PER_S)
+    known = _bandwidth_bytes_per_s(direction, slow)
+    most = by_size if known is None else max(RATE_MIN_BYTES_PER_S, known * BANDWIDTH_BP / 10_000)
+    if most < by_size:
+        of = " and ".join(str(node.id) for node in slow)
+        return Rate(most, f"{format_percent(BANDWIDTH_BP)} of the bandwidth of node {of}")
+    of = " and ".join(str(node.id) for node in fast)
+    return Rate(by_size, f"{format_percent(FAST_BP_PER_S)} of node {of} per second")
+
+
+def _bandwidth_bytes_per_s(direction: Direction, slow: Sequence[Node]) -> int | None:
+    """Return the bandwidth of slow nodes as HMAT tells it, or None if one is not known."""
+    total = 0
+    for node in slow:
+        told = node.performance
+        if told is None:
+            return None
+        reads = direction is Direction.promote
+        mbps = told.read_bandwidth_mbps if reads else told.write_bandwidth_mbps
+        if not mbps:
+            return None
+        total += mbps * MB
+    return total
