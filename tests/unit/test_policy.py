@@ -438,10 +438,10 @@ def test_every_plan_is_whole_and_within_bounds(
                 charged = not can.has(Feature.fail_charge)
                 most *= policy.TRIED_PER_RATE_MAX if charged else policy.QUOTA_PER_RATE_MAX
             assert sum(item.quota_bytes_max for item in mine) <= max(most, len(mine))
+    rates = {one.id: one.rate_max_bytes_per_s for one in plan.of_regions}
     for sweep in plan.sweeps:
-        visited_bytes_per_s = sweep.quota_bytes * 10**6 / sweep.window_us
         if sweep.moves and sweep.quota_bytes > 1:
-            assert visited_bytes_per_s <= visits.VISITED_PER_RATE_MAX * config.rate_max_bytes_per_s
+            assert sweep.bytes_per_s <= visits.VISITED_PER_RATE_MAX * rates[sweep.beside]
     moving = [scheme for scheme in schemes(plan) if scheme.quota.goals or scheme.gated]
     assert len(moving) == len(plan.of_regions) + len(plan.sweeps)
     assert all(scheme.quota.bytes_max >= 1 for scheme in moving)

@@ -143,11 +143,26 @@ class FastNode:
 
     @property
     def promoted_bytes(self) -> int:
+        """What came up by regions."""
         return sum(flow.scheme.applied_bytes for flow in self.ups)
 
     @property
+    def promoted_by_page_bytes(self) -> int:
+        return sum(
+            self.measurement.sweeps[one.id].applied_bytes
+            for one in self.limits.sweeps
+            if one.visit is Visit.promote and one.target_node == self.id
+        )
+
+    @property
     def demoted_bytes(self) -> int:
-        return sum(flow.scheme.applied_bytes for flow in self.downs)
+        """What went down, by regions and by pages."""
+        by_page = sum(
+            self.measurement.sweeps[one.id].applied_bytes
+            for one in self.limits.sweeps
+            if one.visit is Visit.demote and one.node == self.id
+        )
+        return sum(flow.scheme.applied_bytes for flow in self.downs) + by_page
 
     @property
     def dead_bytes(self) -> float:
