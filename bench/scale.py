@@ -282,7 +282,9 @@ def main(arguments: Sequence[str]) -> int:
             for seed in asked.seeds:
                 if (size.name, heat.name, seed) in known:
                     continue
-                cells.append(run(size, heat, seed, asked.minutes, Config(regions=REGIONS)))
+                cells.append(
+                    run(size, heat, seed, asked.minutes, Config(regions=REGIONS, cost_bp=0))
+                )
                 if asked.save:
                     save(asked.save, cells)
                 speed = asked.minutes * 60 / cells[-1].real_s

@@ -47,7 +47,7 @@ from tierd.plans.plan import (
 from tierd.plans.rates import rate
 from tierd.plans.safety import require_safe
 from tierd.plans.scope import NOTHING, Scope, scope
-from tierd.ranges import merge
+from tierd.ranges import Ranges, merge
 from tierd.topology import Node, Topology
 from tierd.tuner import tuners
 from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns, sure_accesses
@@ -62,12 +62,6 @@ DEMAND_WINDOW_US = 100_000
 # demotion on kernels that charge failed tries: about half of the tries fail.
 QUOTA_PER_RATE_MAX = 4
 TRIED_PER_RATE_MAX = 8
-
-# Number of regions of a node: DAMON's default bounds. For a large node ten times as many, as
-# HMSDK has it: regions would else be hundreds of megabytes.
-NR_REGIONS = Span(10, 1_000)
-NR_REGIONS_LARGE = Span(100, 10_000)
-LARGE_NODE_BYTES = 256 << 30
 
 # The part of a page's size that a failed try costs: 4 bytes per page. Free and pinned memory looks
 # coldest; charged in full, it would use up the quota for pages that can move.
@@ -238,24 +232,33 @@ def _migrations(
         )
 
 
-def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdamond:
+def _ranges(node: Node) -> Ranges:
     ranges = merge(node.ranges)
     if not ranges:
         raise Unsupported(
             f"node {node.id}: its physical addresses are not known",
             "tierd reads them from /sys/devices/system/memory",
         )
-    by_size = NR_REGIONS if node.size_bytes <= LARGE_NODE_BYTES else NR_REGIONS_LARGE
+    return ranges
+
+
+def _nr_regions(sources: _Sources, node: Node) -> Span:
+    by_size = sampling.regions(node.size_bytes)
     if sources.tuner.loop is Controller.demand:
         by_size = sampling.demand_regions(
             node.size_bytes, sources.intervals, visits=_visits(sources)
         )
     configured = sources.config.regions
     span = by_size if configured is None else Span(*configured)
+    return Span(span.min, max(span.max, 2 * len(_ranges(node))))
+
+
+def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdamond:
+    ranges = _ranges(node)
     context = Context(
         operations=Operations.paddr,
         intervals=sources.intervals,
-        nr_regions=Span(span.min, max(span.max, 2 * len(ranges))),
+        nr_regions=_nr_regions(sources, node),
         ranges=ranges,
         schemes=schemes,
     )
@@ -348,10 +351,12 @@ def _commits_cgroups(sources: _Sources) -> bool:
 def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> tuple[Sweep, ...]:
     if not _visits(sources):
         return ()
-    round_bytes = sum(part.end - part.start for part in merge(node.ranges))
-    # Without `temporal` a quota could only grow step by step.
     return visits.sweeps(
-        by_region, round_bytes, gated=not tuners.has_temporal(sources.capabilities)
+        by_region,
+        round_bytes=sum(part.end - part.start for part in _ranges(node)),
+        samples_per_s=_nr_regions(sources, node).max * 1e6 / sources.intervals.sample_us,
+        # Without `temporal` a quota could only grow step by step.
+        gated=not tuners.has_temporal(sources.capabilities),
     )
 
 

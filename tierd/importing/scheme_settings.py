@@ -83,9 +83,7 @@ def _rates(moving: Sequence[Moving]) -> list[Part]:
         parts.append(settled("rate_max_bytes_per_s", rates, min, "the lowest rate", text))
     value = parts[0].values.get("rate_max_bytes_per_s") if parts else None
     ending = "its default stays in force"
-    if value is None:
-        value = Config().rate_max_bytes_per_s
-    else:
+    if value is not None:
         ending = "the limit of the other schemes is for all"
     for one, rate in quotas:
         if isinstance(rate, Given):

@@ -142,6 +142,7 @@ def _limits(running: Running, applied: Applied) -> Limits:
         charges_failures=not running.capabilities.has(Feature.fail_charge),
         sweeps=applied.plan.sweeps,
         cost_bp=running.config.cost_bp,
+        cold_s_min=running.config.cold_age_ms_min / 1000,
     )
 
 

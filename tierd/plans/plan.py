@@ -133,6 +133,8 @@ class Sweep:
     window_us: int
     round_bytes: int
     """The memory that it visits in one round."""
+    samples_per_s: float
+    """How many pages of the node DAMON samples per second, at most. A sample makes a page old."""
     gated: bool
     """True if watermarks open and close it; else the input of its goal does."""
 

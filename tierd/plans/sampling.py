@@ -32,11 +32,15 @@ DEMAND_COLD_AGE = 3
 # fewer samples, memory that is accessed some times per second would look cold by chance.
 DEMAND_COLD_US_MIN = 600_000
 
-# Regions of a node under the demand tuner, if their number is limited by nothing else. It takes all
-# pages of a region for equally hot, so regions must be small.
-DEMAND_NR_REGIONS = Span(50, 1_000)
-DEMAND_NR_REGIONS_LARGE = Span(100, 10_000)
+# Number of regions of a node: DAMON's default bounds. For a large node ten times as many, as
+# HMSDK has it: regions would else be hundreds of megabytes.
+NR_REGIONS = Span(10, 1_000)
+NR_REGIONS_LARGE = Span(100, 10_000)
 LARGE_NODE_BYTES = 256 << 30
+
+# The least number of regions under the demand tuner, if nothing else limits it. It takes all pages
+# of a region for equally hot, so regions must be small.
+DEMAND_NR_REGIONS_LEAST = 50
 
 # A sample makes a page old. A visit to pages must see what was touched since the last visit, so
 # samples come to the same page only once in so many seconds, on average.
@@ -44,9 +48,15 @@ SAMPLED_S = 20.0
 NR_REGIONS_MIN = 10
 
 
+def regions(node_bytes: int) -> Span:
+    """Return the number of regions of a node."""
+    return NR_REGIONS if node_bytes <= LARGE_NODE_BYTES else NR_REGIONS_LARGE
+
+
 def demand_regions(node_bytes: int, intervals: Intervals, *, visits: bool) -> Span:
     """Return the number of regions of a node under the demand tuner."""
-    span = DEMAND_NR_REGIONS if node_bytes <= LARGE_NODE_BYTES else DEMAND_NR_REGIONS_LARGE
+    span = regions(node_bytes)
+    span = Span(max(span.min, DEMAND_NR_REGIONS_LEAST), span.max)
     if not visits:
         return span
     samples_per_s = node_bytes / PAGE_BYTES / SAMPLED_S

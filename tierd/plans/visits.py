@@ -59,7 +59,9 @@ _NONE = (
 )
 
 
-def sweeps(by_region: tuple[Migration, ...], round_bytes: int, *, gated: bool) -> tuple[Sweep, ...]:
+def sweeps(
+    by_region: tuple[Migration, ...], *, round_bytes: int, samples_per_s: float, gated: bool
+) -> tuple[Sweep, ...]:
     """Return the sweeps of a node, for its migrations by regions. Their schemes follow these.
 
     A sweep that promotes comes before the one that clears: in one window both may visit a page.
@@ -83,6 +85,7 @@ def sweeps(by_region: tuple[Migration, ...], round_bytes: int, *, gated: bool) -
             quota_bytes=_quota_bytes(visit, round_bytes, rate, window_us),
             window_us=window_us,
             round_bytes=round_bytes,
+            samples_per_s=samples_per_s,
             gated=gated,
         )
         for scheme, (visit, target) in enumerate(kinds, by_region[-1].scheme + 1)

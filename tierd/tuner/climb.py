@@ -127,7 +127,8 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         case Stage.takes:
             return _taking(now, seen, room)
         case Stage.waits:
-            now = replace(now, waited_s=now.waited_s + seen.seconds)
+            if not room.stopped and not room.reserved_bytes:
+                now = replace(now, waited_s=now.waited_s + seen.seconds)
             if begins:
                 return _resumed(now, seen, room)
             if now.waited_s > max(idle_s, now.took_s):
@@ -166,8 +167,9 @@ def _resumed(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
 def _taking(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
     now = replace(now, took_s=now.took_s + seen.seconds)
     if room.stopped or room.spare_bytes <= 0:
-        # Too many pages came up, so a page must be hotter from now on.
-        now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
+        if not room.stopped and not room.reserved_bytes:
+            # Too many pages came up, so a page must be hotter from now on.
+            now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
         return _enter(now, Stage.waits), {Visit.promote: CLOSED, Visit.clear: CLOSED}
     if seen.behind_bytes < seen.window_bytes / 2:
         # It has caught up: it would visit pages that were not cleared in this round.

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from tierd.plans.plan import Visit
 from tierd.tuner import demotion, heat, node_state, pages, promotion
 from tierd.tuner.average import moving
+from tierd.tuner.descent import IDLE_S_MIN
 from tierd.tuner.gate import Room, Seen
 from tierd.tuner.habit import Habit, learn
 from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement
 from tierd.tuner.node_state import NodeState
 from tierd.tuner.pages import Decided, PagesState, Tick
-from tierd.tuner.round import FastNode, Want, fast_nodes
+from tierd.tuner.round import FastNode, Want, can_be_visited, fast_nodes
 
 # Seconds over which memory pressure is averaged. A kswapd that works for a fifth of a second now
 # and then does not stop promotion.
@@ -72,7 +73,8 @@ def again(
     wants: dict[str, Want] = {}
     headroom: dict[int, int] = {}
     habits = dict(state.habits)
-    for node in fast_nodes(measurement, limits, state.habits, state.heats, state.pressure):
+    new = state.pages.reset_bytes
+    for node in fast_nodes(measurement, limits, state.habits, state.heats, state.pressure, new):
         known = state.nodes[node.id]
         headroom[node.id] = node_state.headroom_bytes(known, node)
         coming = promotion.wanted_bytes_per_s(known, node)
@@ -94,6 +96,7 @@ def _room(node: FastNode, known: NodeState, headroom_bytes: int) -> Room:
         floor_bytes=node.now.mark_bytes + node.huge_room_bytes,
         headroom_bytes=headroom_bytes,
         wanted_bytes=demotion.ahead_bytes(node, coming),
+        reserved_bytes=coming * node.measurement.seconds,
         stopped="tasks wait for memory" if node.pressed else "",
     )
 
@@ -111,6 +114,7 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
             round_bytes=sweep.round_bytes,
             bytes_per_s=sweep.quota_bytes / did.window_s,
             heat=measurement.nodes[sweep.node].heat_bytes,
+            can_tell=can_be_visited(measurement.nodes[sweep.node], sweep),
         )
         visit = sweep.visit
         seen[sweep.node] = replace(
@@ -123,7 +127,16 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
             moved = did.applied_bytes + by_region.applied_bytes
             over[sweep.id] = moved - rates[sweep.beside] * measurement.seconds
     tried = {one.id: measurement.sweeps[one.id].total_tried_bytes for one in limits.sweeps}
-    return Tick(limits.sweeps, rooms, seen, over, limits.cost_bp, measurement.cpu_s, tried)
+    return Tick(
+        sweeps=limits.sweeps,
+        rooms=rooms,
+        seen=seen,
+        over_bytes=over,
+        idle_s_min=max(IDLE_S_MIN, limits.cold_s_min),
+        cost_bp=limits.cost_bp,
+        cpu_s=measurement.cpu_s,
+        tried_bytes=tried,
+    )
 
 
 def _with(counts: Mapping[Visit, int], visit: Visit, more: int) -> Mapping[Visit, int]:

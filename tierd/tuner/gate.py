@@ -46,14 +46,16 @@ class Room:
     floor_bytes: int
     """Promotion waits below it."""
     headroom_bytes: int
+    reserved_bytes: float = 0.0
+    """The free memory that what comes up by regions will use until the next tick."""
     wanted_bytes: float = 0.0
     """The room beyond the headroom that is wanted for what comes up by regions."""
     stopped: str = ""
     """Why nothing may come up now; empty if it may."""
 
     @property
-    def spare_bytes(self) -> int:
-        return self.free_bytes - self.floor_bytes
+    def spare_bytes(self) -> float:
+        return self.free_bytes - self.floor_bytes - self.reserved_bytes
 
     @property
     def ahead_bytes(self) -> float:
@@ -69,6 +71,8 @@ class Seen:
     round_bytes: int
     bytes_per_s: float
     """How fast a sweep visits memory."""
+    can_tell: bool = True
+    """False if samples make pages old so often that visits cannot tell what is idle."""
     heat: float = 0.0
     behind_bytes: float = 0.0
     """How far the sweep that promotes is behind the one that clears. Negative if it is ahead."""

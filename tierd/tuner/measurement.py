@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample
+from tierd.plans.damon import PAGE_BYTES
 from tierd.plans.plan import Controller, Direction, Migration, Plan, Sense, Sensor, Sweep
+
+# What AnonHugePages counts, on x86-64 and on arm64 with pages of 4 KiB.
+HUGE_PAGE_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Limits:
     sweeps: tuple[Sweep, ...] = ()
     cost_bp: int = 0
     """The share of a processor that the sweeps of each kdamond may use."""
+    cold_s_min: float = 0.0
+    """For how long memory must be cold at least, as configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,11 @@ class NodeMeasurement:
     @property
     def used_bytes(self) -> int:
         return self.total_bytes - self.free_bytes
+
+    @property
+    def pages(self) -> float:
+        """How many pages it has. A huge page counts as one."""
+        return self.huge_bytes / HUGE_PAGE_BYTES + (self.total_bytes - self.huge_bytes) / PAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import budget, climb, descent
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import Climb, Stage
-from tierd.tuner.descent import IDLE_GROWTH, IDLE_S_MAX, IDLE_S_MIN, Descent
+from tierd.tuner.descent import IDLE_GROWTH, IDLE_S_MAX, Descent
 from tierd.tuner.gate import CLOSED, Gate, Room, Seen
 
 
@@ -44,6 +44,8 @@ class Tick:
     over_bytes: Mapping[str, float]
     """How much more than its rate allows each sweep that moves pages has moved since the last tick,
     together with the scheme that goes by regions. Negative if it was less."""
+    idle_s_min: float
+    """The least idle time: as configured, or IDLE_S_MIN."""
     cost_bp: int
     """The share of a processor that the sweeps of each kdamond may use."""
     cpu_s: Mapping[int, float]
@@ -61,6 +63,9 @@ class Tick:
         whole = leads.round_bytes
         behind = (self.tried_bytes[leads.id] - self.tried_bytes[follows.id]) % whole
         return behind if behind <= whole / 2 else behind - whole
+
+    def can_tell(self, node: int) -> bool:
+        return node not in self.seen or self.seen[node].can_tell
 
     def nodes(self, visit: Visit) -> tuple[int, ...]:
         return tuple(dict.fromkeys(one.node for one in self.sweeps if one.visit is visit))
@@ -132,16 +137,18 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     before = state.climbs.get(node, Climb())
     sweep, clear = now.turn(node, Visit.promote, before.rounds), now.turn(node, Visit.clear, 0)
     room = now.rooms[sweep.target_node]
-    if state.is_new(node):
+    if not (now.seen[node].can_tell and now.can_tell(sweep.target_node)):
+        room = replace(room, stopped="most pages are huge, and regions see those better")
+    elif state.is_new(node):
         room = replace(room, stopped="pages are young from when they were filled")
     elif state.debts_bytes[sweep.id] > 0:
         room = replace(room, stopped="it has moved more than its rate allows")
     elif state.budgets[node].is_used_up and before.stage is Stage.rests:
         room = replace(room, stopped="its processor time is used up (`cost`)")
-    above = state.descents.get(sweep.target_node, Descent())
+    above = state.descents.get(sweep.target_node, Descent(idle_s=now.idle_s_min))
     seen = replace(now.seen[node], behind_bytes=now.behind_bytes(sweep, clear))
     after, told = climb.step(before, seen, room, above.idle_s)
-    above = replace(above, idle_s=_idle_s(above, before, after))
+    above = replace(above, idle_s=_idle_s(above, now.idle_s_min, before, after))
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}
     return replace(
         state,
@@ -154,17 +161,18 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     )
 
 
-def _idle_s(above: Descent, before: Climb, after: Climb) -> float:
+def _idle_s(above: Descent, least_s: float, before: Climb, after: Climb) -> float:
     """Return the next idle time of the node that a climb goes to."""
     if before.calm and not after.calm and before.rounds == after.rounds:
-        return IDLE_S_MIN
+        return least_s
     if after.rounds > before.rounds and after.calm:
-        return min(IDLE_S_MAX, above.idle_s * IDLE_GROWTH)
+        return max(least_s, min(IDLE_S_MAX, above.idle_s * IDLE_GROWTH))
     return above.idle_s
 
 
 def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
-    before, room = state.descents.get(node, Descent()), now.rooms[node]
+    room = now.rooms[node]
+    before = state.descents.get(node, Descent(idle_s=now.idle_s_min))
     sweep = now.turn(node, Visit.demote, before.rounds)
     # A climb from this node clears its pages, so that all of them would look idle soon after.
     cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
@@ -177,6 +185,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     ahead = max(room.wanted_bytes, room.ahead_bytes if comes_up else 0.0)
     lacks = room.headroom_bytes + ahead - room.free_bytes
     held = cleared or state.is_new(node) or state.debts_bytes[sweep.id] > 0
+    held = held or not now.seen[node].can_tell
     held = held or (state.budgets[node].is_used_up and before.visited_bytes == 0)
     after, gate = descent.step(before, now.seen[node], lacks, ahead / 2, held=held)
     return replace(state, descents={**state.descents, node: after}), Decided(

@@ -3,11 +3,11 @@
 Pure. `promotion` and `demotion` decide by a FastNode. Each decision is a Want.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from tierd.plans.plan import Direction, Migration, Visit
+from tierd.plans.plan import Direction, Migration, Sweep, Visit
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
@@ -33,6 +33,10 @@ HUGE_SHARE = 0.5
 # MB/s, and until then little moves in vain. It is never more than the bytes to move
 # (docs/constants.md).
 READY_BYTES = 256 << 10
+
+# Seconds. If samples come to the same page more often, visits find most pages old. Huge pages are
+# few, so samples come to them often. Regions see them well: a region has few of them.
+SAMPLED_S_MIN = 5.0
 
 # Seconds. If a round of visits to the pages of a node takes longer, regions make room too.
 ROUND_S_MAX = 30.0
@@ -126,6 +130,8 @@ class FastNode:
     limits: Limits
     pressure: float
     """Share of the time that tasks waited for memory, lately."""
+    is_new: bool = False
+    """True if its pages have not been visited yet, so that nobody knows which are idle."""
 
     @property
     def pressed(self) -> bool:
@@ -133,10 +139,11 @@ class FastNode:
 
     @property
     def goes_by_page(self) -> bool:
-        """Whether visits to its pages are quick enough to make all the room that is wanted."""
-        return any(
+        """Whether visits to its pages make all the room that is wanted, and are quick enough."""
+        return not self.is_new and any(
             sweep.node == self.id
             and sweep.visit is Visit.demote
+            and can_be_visited(self.now, sweep)
             and sweep.round_bytes <= ROUND_S_MAX * sweep.bytes_per_s
             for sweep in self.limits.sweeps
         )
@@ -195,6 +202,11 @@ class FastNode:
         return replace(want, quota_bytes=min(flow.migration.quota_bytes_max, quota_bytes))
 
 
+def can_be_visited(node: NodeMeasurement, sweep: Sweep) -> bool:
+    """Return whether samples leave pages young for long enough that visits tell what is idle."""
+    return node.pages >= SAMPLED_S_MIN * sweep.samples_per_s
+
+
 def dead_bytes(node: NodeMeasurement) -> float:
     """Return the bytes of a node below which a count is noise."""
     return node.total_bytes * DEAD_SHARE
@@ -206,6 +218,7 @@ def fast_nodes(
     habits: Mapping[str, Habit],
     heats: Mapping[int, Heat],
     pressure: float,
+    new: Container[int] = (),
 ) -> Iterator[FastNode]:
     """Yield each node that memory is promoted to or demoted from, in the order of their ids."""
     nodes = measurement.nodes
@@ -229,4 +242,4 @@ def fast_nodes(
             downs.setdefault(source, []).append(flow)
     for node in sorted(ups.keys() | downs.keys()):
         both = tuple(ups.get(node, ())), tuple(downs.get(node, ()))
-        yield FastNode(node, nodes[node], *both, measurement, limits, pressure)
+        yield FastNode(node, nodes[node], *both, measurement, limits, pressure, node in new)

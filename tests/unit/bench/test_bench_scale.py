@@ -100,7 +100,7 @@ def test_a_heat_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str
 
 
 def played(size: Size, heat: str, minutes: float) -> Cell:
-    return scale.run(size, BY_NAME[heat], 1, minutes, Config(regions=scale.REGIONS))
+    return scale.run(size, BY_NAME[heat], 1, minutes, Config(regions=scale.REGIONS, cost_bp=0))
 
 
 def test_a_hot_set_in_one_piece_comes_up_without_a_stop() -> None:

@@ -85,7 +85,7 @@ def test_what_hmsdk_asked_for_is_in_the_plan() -> None:
         scheme
         for one in plan.kdamonds
         for scheme in one.context.schemes
-        if scheme.action is Action.migrate_cold
+        if scheme.action is Action.migrate_cold and scheme.pattern.age.min
     )
     # 30 s of aggregations of 2 s.
     assert demoting.pattern.age.min == 15

@@ -28,7 +28,7 @@ def test_an_aggregation_of_no_time_divides_nothing() -> None:
     made = scheme_changed(down(), ("quotas", "reset_interval_ms"), "0 ns")
     made = scheme_changed(made, ("apply_interval_us",), "0 ns")
     document = of(changed(made, ("intervals",), {"sample_us": "0 ns", "aggr_us": "0 ns"}))
-    assert told(document, "tierd takes 1MB/s to 1TB/s").kind is Kind.changed
+    assert told(document, "tierd takes auto, or 1MB/s to 1TB/s").kind is Kind.changed
 
 
 @pytest.mark.parametrize(("size", "limit"), [("10,000,000", "10MB/s"), ("10,000,001", None)])

@@ -107,7 +107,7 @@ CASES: dict[str, Case] = {
     ),
     "a rate that is too low": (
         scheme_changed(down(), (*QUOTAS, "sz_bytes"), "4 KiB"),
-        "tierd takes 1MB/s to 1TB/s",
+        "tierd takes auto, or 1MB/s to 1TB/s",
         Kind.changed,
         {"rate_limit": None},
     ),
