@@ -46,12 +46,30 @@ KERNEL_TUNER = "tuner: kernel\n"
 FAR_GOAL = KERNEL_TUNER + "headroom: 40%\n"
 
 
-def pairs(plan: Mapping[str, Any], direction: str) -> list[tuple[int, int]]:
+def by_region(plan: Mapping[str, Any], direction: str) -> list[Mapping[str, Any]]:
+    """Return the items of one direction. Those that go by page have the same nodes."""
     return [
-        (item["source_node"], item["target_node"])
+        item
         for item in plan["items"]
-        if item["direction"] == direction
+        if item["direction"] == direction and item["grain"] == "regions"
     ]
+
+
+def pairs(plan: Mapping[str, Any], direction: str) -> list[tuple[int, int]]:
+    return [(item["source_node"], item["target_node"]) for item in by_region(plan, direction)]
+
+
+def schemes_that_may_move(plan: Mapping[str, Any]) -> int:
+    """Return how many schemes have an action that moves pages.
+
+    Sweeps that clear or reset pages have one too, though their filters reject every page.
+    """
+    items = plan["items"]
+    if all(item["grain"] == "regions" for item in items):
+        return len(items)
+    clear = {item["source_node"] for item in items if item["direction"] == "promote"}
+    reset = {item["source_node"] for item in items}
+    return len(items) + len(clear) + len(reset)
 
 
 def downwards(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -60,7 +78,7 @@ def downwards(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     New pages are young, so tierd would promote them if a faster node still had room.
     """
     downs = pairs(plan, "demote")
-    items = [item for item in plan["items"] if item["direction"] == "demote"]
+    items = by_region(plan, "demote")
     return sorted(items, key=lambda item: item["source_node"] in {target for _, target in downs})
 
 
@@ -154,9 +172,11 @@ def grown_quota(item: Mapping[str, Any], refill: Callable[[], None]) -> int:
 
 
 def claims() -> dict[str, int]:
-    """Return the bytes that each scheme claims to have moved."""
-    shown = inside.status()
-    return {scheme["scheme"]: scheme["applied_bytes_total"] for scheme in shown["schemes"]}
+    """Return the bytes that each scheme claims to have moved, with its sweep if it has one."""
+    found: Counter[str] = Counter()
+    for scheme in inside.status()["schemes"]:
+        found[scheme["scheme"].replace("-pages-", "-")] += scheme["applied_bytes_total"]
+    return dict(found)
 
 
 def claims_of(wanted: Mapping[str, int]) -> dict[str, int]:
@@ -238,6 +258,7 @@ def main() -> int:
         sets.heat(hot_name(pair), HOT_HZ)
     slow = plan["tuner"]["loop"] == "kernel" and "(consist)" in plan["tuner"]["reason"]
     facts |= {"slow": slow, "ups": ups, "downs": downs, "tuner": plan["tuner"]}
+    facts["schemes_that_may_move"] = schemes_that_may_move(plan)
     facts["placed"] = {hot_name(pair): sets.where(hot_name(pair)) for pair in ups}
     migrated = inside.migrated_bytes()
     daemon = inside.started()

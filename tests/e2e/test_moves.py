@@ -113,7 +113,7 @@ def check_status(facts: dict[str, Any]) -> None:
     for source, target in facts["ups"]:
         assert f"promote-{source}-{target}" in facts["status_text"]
     moving = [scheme for scheme in facts["quotas"] if scheme["action"] != "stat"]
-    assert len(moving) == len(facts["ups"]) + len(facts["downs"])
+    assert len(moving) == facts["schemes_that_may_move"]
     for scheme in moving:
         assert int(scheme["quotas/bytes"]) > 0
         assert int(scheme["quotas/effective_bytes"]) <= int(scheme["quotas/bytes"])
