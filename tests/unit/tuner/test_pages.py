@@ -1,0 +1,169 @@
+"""One round of all sweeps: what holds them, whose turn it is, and when a page counts as idle."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.fixtures.tiers import machine
+from tierd import policy
+from tierd.configuration.config import Config
+from tierd.machine.features import Capabilities, Feature
+from tierd.plans.plan import Sweep, Visit
+from tierd.topology import Topology
+from tierd.tuner import pages
+from tierd.tuner.budget import Budget
+from tierd.tuner.climb import Climb, Stage
+from tierd.tuner.descent import IDLE_GROWTH, IDLE_S_MAX, IDLE_S_MIN, Descent
+from tierd.tuner.gate import CLOSED, OPEN, Room, Seen
+from tierd.tuner.pages import PagesState, Tick
+
+MIB = 1 << 20
+TOTAL = 1024 * MIB
+FLOOR = 50 * MIB
+KNOWN = Capabilities(frozenset(Feature))
+TWO = machine((0,), (1,))
+THREE = machine((0,), (1,), (2,))
+
+UP, DOWN, CLEAR = "promote-pages-1-0", "demote-pages-0-1", "clear-pages-1"
+
+
+def sweeps_of(topology: Topology) -> tuple[Sweep, ...]:
+    return policy.plan(topology, KNOWN, Config()).sweeps
+
+
+def tick(
+    topology: Topology = TWO,
+    *,
+    free_bytes: int = FLOOR + 100 * MIB,
+    over: Mapping[str, float] | None = None,
+    visited: Mapping[int, Mapping[Visit, int]] | None = None,
+    can_tell: Mapping[int, bool] | None = None,
+    stopped: str = "",
+    cpu_s: float = 0.0,
+) -> Tick:
+    """Return a tick of half a second. By default there is room, and nothing was visited."""
+    sweeps = sweeps_of(topology)
+    nodes = {one.node for one in sweeps}
+    seen = {
+        one.node: Seen(
+            seconds=0.5,
+            window_s=0.1,
+            round_bytes=one.round_bytes,
+            bytes_per_s=one.bytes_per_s,
+            visited_bytes=(visited or {}).get(one.node, {}),
+            can_tell=(can_tell or {}).get(one.node, True),
+        )
+        for one in sweeps
+        if one.visit is not Visit.reset
+    }
+    room = Room(0, TOTAL, free_bytes, FLOOR, headroom_bytes=FLOOR + 5 * MIB, stopped=stopped)
+    return Tick(
+        sweeps=sweeps,
+        rooms={node: replace(room, node=node) for node in nodes},
+        seen=seen,
+        over_bytes={one.id: (over or {}).get(one.id, 0.0) for one in sweeps if one.moves},
+        idle_s_min=IDLE_S_MIN,
+        cost_bp=200,
+        cpu_s=dict.fromkeys(nodes, cpu_s),
+        tried_bytes={one.id: 0 for one in sweeps},
+    )
+
+
+def test_with_room_a_round_begins() -> None:
+    state, decided = pages.decide(PagesState(), tick())
+    assert state.climbs[1].stage is Stage.clears
+    assert decided.gates[CLEAR] == OPEN
+    assert decided.busy == {UP}
+    assert "visits pages" in decided.reasons[UP]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"stopped": "tasks wait for memory"}, "tasks wait"),
+        ({"over": {UP: 5.0}}, "more than its rate"),
+        ({"can_tell": {1: False}}, "most pages are huge"),
+        ({"can_tell": {0: False}}, "most pages are huge"),
+        ({"free_bytes": FLOOR}, "no room on node 0"),
+    ],
+)
+def test_what_holds_a_climb_is_said(change: dict[str, object], says: str) -> None:
+    state, decided = pages.decide(PagesState(), tick(**change))  # type: ignore[arg-type]
+    assert state.climbs[1].stage is Stage.rests
+    assert says in decided.reasons[UP]
+    assert UP not in decided.busy
+
+
+def test_a_debt_is_paid_back_at_the_rate() -> None:
+    state, _ = pages.decide(PagesState(), tick(over={UP: 100.0}))
+    state, _ = pages.decide(state, tick(over={UP: -60.0}))
+    assert state.debts_bytes[UP] == 40
+    assert state.climbs[1].stage is Stage.rests
+    state, _ = pages.decide(state, tick(over={UP: -60.0}))
+    assert state.climbs[1].stage is Stage.clears
+
+
+def test_no_round_begins_when_the_processor_time_is_used_up() -> None:
+    used_up = PagesState(budgets={0: Budget(-1.0), 1: Budget(-1.0)})
+    state, decided = pages.decide(used_up, tick(free_bytes=FLOOR + 12 * MIB))
+    assert "`cost`" in decided.reasons[UP]
+    assert decided.gates[DOWN] == CLOSED
+    under_way = replace(used_up, climbs={1: Climb(stage=Stage.takes, lag_s=0.1)})
+    state, _ = pages.decide(under_way, tick())
+    assert state.climbs[1].stage is not Stage.rests
+
+
+def test_first_all_pages_are_made_old() -> None:
+    sweeps = sweeps_of(TWO)
+    state = pages.begin(sweeps, new=True)
+    round_bytes = sweeps[0].round_bytes
+    part = {node: {Visit.reset: round_bytes // 2} for node in (0, 1)}
+    state, _ = pages.decide(state, tick(visited=part, free_bytes=FLOOR))
+    assert state.is_new(0)
+    assert state.is_new(1)
+    state, decided = pages.decide(state, tick(visited=part, free_bytes=FLOOR))
+    assert not state.is_new(0)
+    assert decided.gates["reset-pages-0"] == decided.gates["reset-pages-1"] == CLOSED
+    assert not pages.begin(sweeps, new=False).is_new(0)
+
+
+def test_room_is_made_for_a_climb_and_not_for_one_that_rests() -> None:
+    little = FLOOR + 12 * MIB
+    _, decided = pages.decide(PagesState(), tick(free_bytes=little))
+    assert decided.gates[DOWN].is_open
+    resting = Climb(stage_ends_s=60.0, heat=1.0, calm_heat=1.0)
+    _, decided = pages.decide(PagesState(climbs={1: resting}), tick(free_bytes=little))
+    assert decided.gates[DOWN] == CLOSED
+
+
+def test_the_idle_time_grows_with_rounds_that_do_not_help() -> None:
+    ends = Climb(stage=Stage.ends, heat=1.0, least_heat=1.0, lag_s=0.1)
+    state = PagesState(climbs={1: ends}, descents={0: Descent(idle_s=10.0)})
+    state, _ = pages.decide(state, tick())
+    assert state.climbs[1].calm
+    assert state.descents[0].idle_s == 10 * IDLE_GROWTH
+    most = PagesState(climbs={1: ends}, descents={0: Descent(idle_s=IDLE_S_MAX)})
+    assert pages.decide(most, tick())[0].descents[0].idle_s == IDLE_S_MAX
+
+
+def test_the_idle_time_begins_anew_when_heat_rises() -> None:
+    calm = Climb(stage_ends_s=60.0, heat=0.0, calm_heat=0.0, least_heat=0.0)
+    state = PagesState(climbs={1: calm}, descents={0: Descent(idle_s=40.0)})
+    now = tick()
+    now = replace(now, seen={**now.seen, 1: replace(now.seen[1], heat=1000.0)})
+    state, _ = pages.decide(state, now)
+    assert not state.climbs[1].calm
+    assert state.descents[0].idle_s == IDLE_S_MIN
+
+
+def test_a_node_in_the_middle_sends_nothing_down_while_its_pages_are_cleared() -> None:
+    """All of them would look idle a short time later."""
+    climbs = {1: Climb(stage=Stage.takes, lag_s=0.1), 2: Climb(stage_ends_s=60.0)}
+    short = tick(THREE, free_bytes=FLOOR)
+    state = PagesState(climbs=climbs, descents={1: Descent(is_open=True, visited_bytes=5)})
+    state, decided = pages.decide(state, short)
+    assert decided.gates["demote-pages-1-2"] == CLOSED
+    assert state.descents[1].visited_bytes == 0
+    rests = PagesState(climbs={1: Climb(stage_ends_s=60.0), 2: Climb(stage_ends_s=60.0)})
+    assert pages.decide(rests, short)[1].gates["demote-pages-1-2"].is_open
