@@ -15,7 +15,7 @@ from tierd.kdamonds.restore import goal_targets
 from tierd.kdamonds.saved import SavedState
 from tierd.machine.features import KDAMONDS
 from tierd.plans.changes import ChangeMethod
-from tierd.plans.damon import PAGE_BYTES, Command, state_path
+from tierd.plans.damon import PAGE_BYTES, Command, scheme_dir, state_path
 from tierd.plans.plan import GROWING_INPUT, TARGET, Plan
 from tierd.sim import machine_model
 from tierd.sim.sim_kernel import SimKernel
@@ -29,7 +29,11 @@ def grows(world: World) -> Plan:
     return plan_for(world, Config(tuner=Tuner.demand, cost_bp=0))
 
 
-PLANS = {"grows": grows, "kernel": default}
+def visits(world: World) -> Plan:
+    return plan_for(world, Config(tuner=Tuner.demand))
+
+
+PLANS = {"grows": grows, "kernel": default, "visits": visits}
 
 
 def killed(series: str, make: str = "grows") -> World:
@@ -175,3 +179,26 @@ def test_the_state_of_another_boot_parks_nothing() -> None:
     world = killed("7.3")
     assert restore.park_quotas(world.look, replace(saved(world), boot_id="other")) == ()
     assert inputs(world) == [GROWING_INPUT, GROWING_INPUT]
+
+
+@SERIES
+def test_sweeps_that_are_open_are_closed(series: str) -> None:
+    """At the start those that reset pages are open: by watermarks on 6.12, by a goal on 7.3."""
+    world = killed(series, "visits")
+    plan = visits(world)
+
+    def visited() -> list[int]:
+        for index in BOTH:
+            world.kernel.write(state_path(index), Command.update_stats)
+        return [
+            int(world.kernel.read(f"{scheme_dir(one.kdamond, one.scheme)}/stats/sz_tried"))
+            for one in plan.sweeps
+        ]
+
+    world.kernel.advance(0.5)
+    assert sum(map(bool, visited())) == len(BOTH)
+    assert park(world) == BOTH
+    world.kernel.advance(1)
+    before = visited()
+    world.kernel.advance(5)
+    assert visited() == before
