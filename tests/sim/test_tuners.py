@@ -43,12 +43,15 @@ class Seen:
         return schemes[scheme].applied_bytes_total / MIB
 
 
-def full_node(series: str, tuner: Tuner, shift_s: float | None = None) -> Seen:
+def full_node(
+    series: str, tuner: Tuner, shift_s: float | None = None, *, visits: bool = True
+) -> Seen:
     """A fast node full of cold memory, and a hot set below it."""
     happenings = [cold("cold", 0, 400), hot("hot", 1, HOT_MIB), cold("other", 1, 100)]
     shifts = [Shift("hot", "cold", 1.0, int(shift_s * 1e6))] if shift_s else []
     # Fewer regions than by default at most: a simulated second costs by the region.
     config = Config(tuner=tuner, rate_max_bytes_per_s=RATE, regions=(50, 200))
+    config = config if visits else replace(config, cost_bp=0)
     made = loop(series, "two-tier", *happenings, *shifts, config=config)
     seen = Seen(made, [])
     for step in range(4 * 60):
@@ -249,7 +252,7 @@ def left_behind(
     series: str, from_s: float, when: Callable[[SimKernel], bool] | None = None
 ) -> list[tuple[int, int, int]]:
     """Per scheme: its quota at the death and a minute and a half later, and its last input."""
-    seen = full_node(series, Tuner.demand)
+    seen = full_node(series, Tuner.demand, visits=False)
     kernel = seen.made.kernel
 
     def die() -> None:

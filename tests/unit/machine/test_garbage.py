@@ -44,7 +44,7 @@ PID = 4242
 
 def sampled(sysfs: Sysfs) -> None:
     topology = discovery.survey(sysfs, None)
-    there = dict.fromkeys(range(neighbours.kdamonds(sysfs)[-1].index + 1), (0,))
+    there = {kdamond.index: (0,) for kdamond in neighbours.kdamonds(sysfs)}
     sample_reader.read_sample(sysfs, topology, there, 0.0)
 
 
