@@ -4,8 +4,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.sim.loop import MIB, Loop, loop
+from tests.sim.loop import MIB, Loop, cold, hot, loop
+from tierd import planning
 from tierd.configuration.config import Config, Tuner
+from tierd.kdamonds.inspection import Drift, drift
+from tierd.machine import discovery, features
 from tierd.sim import zipf
 from tierd.sim.workload import Scatter, Shuffle, WorkloadEvent
 from tierd.sim.zipf import Store
@@ -91,3 +94,17 @@ def test_pages_that_are_all_alike_stay_where_they_are() -> None:
     assert seen.served[119] >= seen.served[0] - pages.AHEAD_SHARE / 2
     late = seen.moved_bytes[119] - seen.moved_bytes[59]
     assert late <= 0.01 * RATE * 60
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+def test_sweeps_that_open_and_close_are_no_drift(series: str) -> None:
+    made = loop(series, "two-tier", cold("cold", 0, 440), hot("hot", 1, 94), config=DEMAND)
+    found: list[tuple[Drift, ...]] = []
+    plan = planning.plan_for(
+        made.kernel, discovery.discover(made.kernel, None), features.probe(made.kernel), DEMAND
+    )
+    for tenth in range(5, 100):
+        made.do(tenth / 10, lambda: found.append(drift(made.kernel, plan)))
+    made.run(11)
+    assert len(found) == 95
+    assert set(found) == {()}
