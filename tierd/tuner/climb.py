@@ -25,6 +25,10 @@ from tierd.tuner.gate import (
 # two, both sweeps run for a while.
 RESUME_SHARE = 0.25
 
+# The sweep that promotes is close to the other one if it is behind by so many windows at most. Where
+# a command takes a tenth of a second, it cannot be closer.
+CLOSE_WINDOWS = 4
+
 # The factor by which the lag grows from round to round, until too many pages come up.
 GROWTH = 1.5
 
@@ -153,8 +157,8 @@ def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
 
 
 def _is_close(seen: Seen) -> bool:
-    """Return whether the sweep that promotes is behind by no more than about a window."""
-    return seen.behind_bytes <= 1.5 * seen.window_bytes
+    """Return whether the sweep that promotes is behind by no more than a few windows."""
+    return seen.behind_bytes <= CLOSE_WINDOWS * seen.window_bytes
 
 
 def _resumed(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
