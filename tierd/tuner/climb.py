@@ -25,8 +25,8 @@ from tierd.tuner.gate import (
 # two, both sweeps run for a while.
 RESUME_SHARE = 0.25
 
-# The sweep that promotes is close to the other one if it is behind by so many windows at most. Where
-# a command takes a tenth of a second, it cannot be closer.
+# The sweep that promotes is close to the other one if it is behind by so many windows at most. If a
+# command takes a tenth of a second, it cannot be closer.
 CLOSE_WINDOWS = 4
 
 # The factor by which the lag grows from round to round, until too many pages come up.
