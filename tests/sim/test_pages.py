@@ -16,7 +16,9 @@ from tierd.tuner import gate as pages
 
 FAST = 0
 STORE_BYTES = 900 * MIB
-RATE = 200_000_000
+# The rate limit of the benchmark: real kernels were measured with it.
+RATE = 20_000_000
+DEFAULT_RATE = 200_000_000
 
 
 @dataclass
@@ -89,11 +91,13 @@ def test_when_the_heat_turns_to_other_pages_these_come_up() -> None:
 
 
 def test_pages_that_are_all_alike_stay_where_they_are() -> None:
-    seen = reads("7.2", 120, DEMAND, skew=0.0)
+    seen = reads(
+        "7.2", 120, Config(tuner=Tuner.demand, rate_max_bytes_per_s=DEFAULT_RATE), skew=0.0
+    )
     # As much is served as memory fits: the fast node keeps some free for pages that come up.
     assert seen.served[119] >= seen.served[0] - pages.AHEAD_SHARE / 2
     late = seen.moved_bytes[119] - seen.moved_bytes[59]
-    assert late <= 0.01 * RATE * 60
+    assert late <= 0.01 * DEFAULT_RATE * 60
 
 
 @pytest.mark.parametrize("series", ["6.12", "7.2"])
