@@ -232,10 +232,8 @@ def closed_and_opened(subject: Subject) -> str:
     with running(subject, SLOW, TICKER, sweep.scored(OPEN)) as context:
         _rounds(context, 1, 0.25)
         context.commit_goals(TICKER, sweep.scored(CLOSED))
-        context.after_ticks(2)
-        closed = context.stats()[1].sz_tried
-        context.after_ticks(5)
-        if context.stats()[1].sz_tried != closed:
+        closed = _place_at_rest(context)
+        if closed is None:
             return "never closed"
         context.commit_goals(TICKER, sweep.scored(OPEN))
         context.until(lambda: context.effective()[1] == quota)
@@ -254,10 +252,8 @@ def gated(subject: Subject) -> str:
     with running(subject, SLOW, TICKER, sweep) as context:
         _rounds(context, 1, 0.25)
         context.commit(TICKER, replace(sweep, active=False))
-        context.after_ticks(2)
-        stopped = context.stats()[1].sz_tried
-        context.after_ticks(5)
-        if context.stats()[1].sz_tried != stopped:
+        stopped = _place_at_rest(context)
+        if stopped is None:
             return "never stopped"
         context.commit(TICKER, sweep)
         context.until(lambda: context.stats()[1].sz_tried > stopped)
@@ -280,10 +276,8 @@ def temporal(subject: Subject) -> str:
     with running(subject, SLOW, TICKER, sweep.scored(OPEN)) as context:
         _rounds(context, 1, 0.25)
         context.commit_goals(TICKER, sweep.scored(CLOSED))
-        context.after_ticks(2)
-        closed = context.stats()[1].sz_tried
-        context.after_ticks(5)
-        if context.stats()[1].sz_tried != closed:
+        closed = _place_at_rest(context)
+        if closed is None:
             return "never closed"
         context.commit_goals(TICKER, sweep.scored(OPEN))
         context.after_ticks(2)
@@ -311,6 +305,14 @@ def opened_together(subject: Subject) -> str:
         context.until(lambda: _windows_between(context, quota) == lag)
     law = "the windows of the goal law" if lag == _windows_of_law(quota) else f"{lag} windows"
     return f"{law}; stay so for two rounds"
+
+
+def _place_at_rest(context: Context) -> int | None:
+    """Return how much a sweep that was told to stop has tried, or None if it goes on."""
+    context.after_ticks(2)
+    stopped = context.stats()[1].sz_tried
+    context.after_ticks(5)
+    return stopped if context.stats()[1].sz_tried == stopped else None
 
 
 def _windows_between(context: Context, quota: int) -> int:

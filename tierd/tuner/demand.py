@@ -7,7 +7,7 @@ Rules of this file:
    longer each time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Visit
@@ -60,7 +60,7 @@ def decide(
         return state, decision
     rooms = {
         node.id: _room(node, state.nodes[node.id], decision.headroom_bytes[node.id])
-        for node in fast_nodes(measurement, limits, state.habits, state.heats, state.pressure)
+        for node in _fast_nodes(state, measurement, limits)
     }
     by_page, decided = pages.decide(state.pages, _tick(measurement, limits, rooms))
     return replace(state, pages=by_page), replace(decision, sweeps=decided)
@@ -73,8 +73,7 @@ def again(
     wants: dict[str, Want] = {}
     headroom: dict[int, int] = {}
     habits = dict(state.habits)
-    new = state.pages.reset_bytes
-    for node in fast_nodes(measurement, limits, state.habits, state.heats, state.pressure, new):
+    for node in _fast_nodes(state, measurement, limits):
         known = state.nodes[node.id]
         headroom[node.id] = node_state.headroom_bytes(known, node)
         coming = promotion.wanted_bytes_per_s(known, node)
@@ -85,6 +84,13 @@ def again(
             limited = wants[name].bytes_per_s >= rate_max > 0
             habits[name] = replace(flow.habit, limited=limited, quota_bytes=wants[name].quota_bytes)
     return replace(state, habits=habits), Decision(wants, headroom)
+
+
+def _fast_nodes(
+    state: ControllerState, measurement: Measurement, limits: Limits
+) -> Iterator[FastNode]:
+    new = state.pages.reset_bytes
+    return fast_nodes(measurement, limits, state.habits, state.heats, state.pressure, new)
 
 
 def _room(node: FastNode, known: NodeState, headroom_bytes: int) -> Room:
