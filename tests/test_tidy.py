@@ -77,7 +77,9 @@ PURE = {
     "tuner/tuners.py",
     "units.py",
     "views/plots.py",
+    "views/scene.py",
     "views/screen.py",
+    "views/window.py",
     "views/visible.py",
 }
 PURE_IMPORTS = {
@@ -165,7 +167,10 @@ PURE_LOCAL = {
     "tierd.tuner.tuners",
     "tierd.units",
     "tierd.views.plots",
+    "tierd.views",
     "tierd.views.render",
+    "tierd.views.scene",
+    "tierd.views.screen",
     "tierd.views.statusview",
     "tierd.views.visible",
 }
@@ -195,7 +200,7 @@ STOREYS = (
 )
 
 # The programs that ship beside the library may know the simulated kernel; the library may not.
-MAY_IMPORT_SIM = {"console/commands.py"}
+MAY_IMPORT_SIM = {"console/commands.py", "console/foreground.py"}
 
 
 def modules(*folders: str) -> list[Path]:

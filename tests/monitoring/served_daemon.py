@@ -23,7 +23,6 @@ def main() -> int:
         drop_ins=None,
         observe=False,
         for_s=None,
-        live=False,
     )
     return service.run(options, stage, lambda _line: None)
 

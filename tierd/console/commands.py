@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tierd.console.arguments import ROOT
-from tierd.console.directories import options as place_options
 from tierd.console.directories import repeated, repeated_machine, run_dir
 from tierd.errors import Conflict, ExitCode, TierdError
 from tierd.record.rundir import KERNEL_SOCKET, SOCKET, STATE
@@ -22,60 +21,14 @@ from tierd.views.visible import Say
 
 if TYPE_CHECKING:
     from tierd.configuration.config import Config
-    from tierd.loop.service import Stage
     from tierd.sysfs import PatientSysfs, Sysfs
-
-
-# The simulated machine of `run --demo`, if tierd cannot run on this machine.
-DEMO_MACHINE = "two-tier"
 
 
 def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Run the daemon in the foreground."""
-    from tierd.configuration import configfile
-    from tierd.loop import service
+    from tierd.console import foreground
 
-    lack = service.can_run_here(arguments.root) if arguments.demo else None
-    # `--simulate ''` names a machine that does not exist; it does not mean this machine.
-    simulated = DEMO_MACHINE if lack and arguments.simulate is None else arguments.simulate
-    stage = service.real_stage(arguments.root) if simulated is None else _simulated_stage(simulated)
-    folder = run_dir(arguments, simulated=simulated is not None)
-    # Commands in later messages name the same directories.
-    arguments.run_dir, arguments.state_dir = folder
-    options = service.Options(
-        root=arguments.root,
-        folder=folder,
-        config=arguments.config or configfile.CONFIG,
-        config_required=arguments.config is not None,
-        drop_ins=configfile.DROP_INS if arguments.config is None else None,
-        observe=arguments.observe,
-        for_s=None if arguments.for_ms is None else arguments.for_ms / 1000,
-        live=simulated is not None or sys.stdout.isatty(),
-    )
-    if simulated is None:
-        if options.live:
-            does = "It moves no pages" if options.observe else "It moves pages"
-            say(f"tierd on this machine. {does}. Ctrl-C stops it and restores everything.")
-    else:
-        if lack:
-            say(f"tierd cannot run on this machine: {lack}.")
-        say(f"tierd on the SIMULATED machine {stage.name}: this machine is not touched.")
-    if options.live:
-        name, where = _name(), place_options(folder)
-        say(f"To see more, in a second terminal: {name} status{where}; {name} history{where}")
-    return service.run(options, stage, say)
-
-
-def _name() -> str:
-    """Return the command by which another terminal can call tierd, which may not be in PATH."""
-    import shlex
-    import shutil
-
-    if shutil.which("tierd"):
-        return "tierd"
-    if Path(sys.argv[0]).name == "tierd":
-        return shlex.quote(sys.argv[0])
-    return f"{shlex.quote(sys.executable)} -m tierd"
+    return foreground.run(arguments, say)
 
 
 def plan(arguments: argparse.Namespace, say: Say) -> ExitCode:
@@ -423,7 +376,9 @@ def _looked(arguments: argparse.Namespace) -> _Looked:
 
     name = getattr(arguments, "simulate", None)
     if name is not None:
-        stage = _simulated_stage(name)
+        from tierd.console import foreground
+
+        stage, _ = foreground.simulated_stage(name)
         return _Looked(stage.sysfs, stage.name)
     socket = run_dir(arguments).run / KERNEL_SOCKET
     # os.path.exists() is also False if we may not look into the folder.
@@ -449,23 +404,6 @@ def _config(arguments: argparse.Namespace, sysfs: "Sysfs") -> "Config":
     drop_ins = None if named else configfile.DROP_INS
     nodes = discovery.nodes(sysfs)
     return configfile.load(path, drop_ins, required=named, nodes=nodes).config
-
-
-def _simulated_stage(name: str) -> "Stage":
-    from tierd.loop import service
-    from tierd.sim import demo
-    from tierd.sim.shared_kernel import SharedKernel
-
-    shown = demo.demo(name)
-    kernel = SharedKernel(shown.kernel)
-    return service.Stage(
-        name=f"{shown.name} (Linux {demo.PROFILE})",
-        sysfs=kernel,
-        clock=kernel,
-        boot_id="simulated",
-        inbox_over=lambda inbox: service.AdvancingInbox(inbox, kernel),
-        shown=shown,
-    )
 
 
 def _hinted(arguments: argparse.Namespace, text: str) -> str:

@@ -21,13 +21,6 @@ from tierd.views import plots, screen, terminal
 from tierd.views.screen import View
 from tierd.views.statusview import Status
 
-# Enter and leave the alternate screen of a terminal, and hide the cursor (xterm and compatible).
-_ENTER = "\x1b[?1049h\x1b[?25l"
-_LEAVE = "\x1b[?25h\x1b[?1049l"
-_HOME = "\x1b[H"
-_CLEAR_LINE = "\x1b[K"
-_CLEAR_BELOW = "\x1b[J"
-
 QUIT = "q"
 EVERY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
@@ -70,12 +63,9 @@ def _show(ask: Callable[[], Status], *, colour: bool) -> ExitCode:
         while True:
             if not view.held:
                 view = look(view, ask)
-            # $COLUMNS is not used: it keeps its value when the size of the terminal changes.
-            columns, rows = os.get_terminal_size(sys.stdout.fileno())
-            # Some terminals report no size: then the usual size is assumed.
-            shape = columns or terminal.COLUMNS, rows or terminal.ROWS
-            frame = "\n".join(screen.frame(view, time.time(), *shape, ink))
-            _draw(terminal.painted(frame) if colour else frame)
+            frame = "\n".join(screen.frame(view, time.time(), *terminal.shape(), ink))
+            sys.stdout.write(terminal.over(terminal.painted(frame) if colour else frame))
+            sys.stdout.flush()
             pressed = _key(opened, view.every_s)
             if pressed == QUIT:
                 return ExitCode.ok
@@ -101,22 +91,15 @@ def key(view: View, pressed: str) -> View:
     return replace(view, every_s=EVERY_S[max(0, min(len(EVERY_S) - 1, at))])
 
 
-def _draw(frame: str) -> None:
-    """Draw over the old screen. It is not cleared first, so nothing flickers."""
-    body = frame.replace("\n", _CLEAR_LINE + "\r\n")
-    sys.stdout.write(_HOME + body + _CLEAR_LINE + _CLEAR_BELOW)
-    sys.stdout.flush()
-
-
-def _key(terminal: _Terminal, seconds: float) -> str:
+def _key(opened: _Terminal, seconds: float) -> str:
     """Return the key that is pressed within this time; empty if none is, or at a signal."""
-    ready, _, _ = select.select([terminal.keys, terminal.signals.fileno()], [], [], seconds)
-    if terminal.signals.fileno() in ready:
-        terminal.signals.recv(64)
-    if terminal.keys not in ready:
+    ready, _, _ = select.select([opened.keys, opened.signals.fileno()], [], [], seconds)
+    if opened.signals.fileno() in ready:
+        opened.signals.recv(64)
+    if opened.keys not in ready:
         return ""
     # Reading from a terminal that was closed returns nothing.
-    return os.read(terminal.keys, 1).decode("ascii", "replace") or QUIT
+    return os.read(opened.keys, 1).decode("ascii", "replace") or QUIT
 
 
 @contextmanager
@@ -133,12 +116,12 @@ def _opened() -> Iterator[_Terminal]:
     }
     try:
         tty.setcbreak(keys)
-        sys.stdout.write(_ENTER)
+        sys.stdout.write(terminal.ENTER)
         yield _Terminal(keys, told)
     finally:
         # A terminal that is gone cannot be restored.
         with suppress(OSError, termios.error):
-            sys.stdout.write(_LEAVE)
+            sys.stdout.write(terminal.LEAVE)
             sys.stdout.flush()
             termios.tcsetattr(keys, termios.TCSADRAIN, before)
         for number, handler in handlers.items():

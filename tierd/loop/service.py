@@ -38,7 +38,6 @@ from tierd.record.snapshot import (
 from tierd.serving import api, remote_sysfs
 from tierd.serving.inbox import Event, Inbox, SystemInbox
 from tierd.sysfs import CountedSysfs, Patience, PatientSysfs, RealSysfs, Sysfs
-from tierd.units import format_percent, format_size
 from tierd.views import planned
 from tierd.views.statusview import THIS_MACHINE
 
@@ -48,6 +47,16 @@ if TYPE_CHECKING:
 BOOT_ID = "proc/sys/kernel/random/boot_id"
 
 log = logging.getLogger("tierd")
+
+
+class Display(Protocol):
+    """Shows the run to a person who watches."""
+
+    def show(self, snapshot: Snapshot, up: int, down: int) -> None:
+        """Show the state after a tick, with all bytes that were ever moved in each direction."""
+
+    def end(self) -> None:
+        """End the show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +70,8 @@ class Options:
     drop_ins: Path | None
     observe: bool
     for_s: float | None
-    live: bool
-    """Print a line at each tick, for a person who watches."""
-
-
-class Shown(Protocol):
-    """A simulated machine. It knows where hot memory is, which no kernel file shows."""
-
-    def hot_share_fast(self) -> float: ...
+    display: Callable[[str | None], Display] | None = None
+    """Makes the display, which gets the address of the web page; None if nobody watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,8 @@ class Stage:
     clock: Clock
     boot_id: str
     inbox_over: Callable[[SystemInbox], Inbox]
-    shown: Shown | None = None
-
-    @property
-    def serves_files(self) -> bool:
-        """True if other commands must ask this process for the files of the machine."""
-        return self.shown is not None
+    serves_files: bool = False
+    """True if other commands must ask this process for the files of the machine."""
 
 
 def real_stage(root: Path) -> Stage:
@@ -162,66 +161,6 @@ class Published:
         return json.dumps({"schema": RECENT_SCHEMA, "looks": list(map(look, self.recent))})
 
 
-# Seconds after which a line is shown although nothing has changed.
-SILENT_S_MAX = 60.0
-
-
-@dataclass(slots=True)
-class LiveLine:
-    """Prints a line for a person who watches, whenever what moves or what is free has changed."""
-
-    shown: Shown | None
-    say: Callable[[str], None]
-    promoted: int = 0
-    demoted: int = 0
-    began_at: float | None = None
-    before: tuple[int, int] | None = None
-    said: str = ""
-    said_at: float = 0.0
-
-    def show(self, snapshot: Snapshot, up: int, down: int) -> None:
-        """Show the state after a tick, with the bytes moved in each direction."""
-        if self.before is None:
-            # The totals count what earlier daemons moved too. It is not shown here.
-            self.before, self.began_at = (up, down), snapshot.at
-        promoted, demoted = up - self.before[0], down - self.before[1]
-        if snapshot.state is State.observing:
-            text = _observed(snapshot)
-        else:
-            text = self._moved(snapshot, promoted, demoted)
-        self.promoted, self.demoted = promoted, demoted
-        # abs(), because the clock may be set back.
-        if text != self.said or abs(snapshot.at - self.said_at) >= SILENT_S_MAX:
-            self.said, self.said_at = text, snapshot.at
-            self.say(f"{snapshot.at - (self.began_at or 0.0):4.0f} s | {text}")
-
-    def _moved(self, snapshot: Snapshot, promoted: int, demoted: int) -> str:
-        free = ", ".join(
-            f"node{node.numa_node} {format_percent(node.free_bytes * 10_000 / node.size_bytes)}"
-            for node in snapshot.nodes
-            if node.size_bytes
-        )
-        hot = (
-            f"hot set {self.shown.hot_share_fast():4.0%} on the fast tier | " if self.shown else ""
-        )
-        return (
-            f"{hot}{snapshot.state} | "
-            f"up {format_size(promoted)} (+{format_size(promoted - self.promoted)}), "
-            f"down {format_size(demoted)} (+{format_size(demoted - self.demoted)}) | free: {free}"
-        )
-
-
-def _observed(snapshot: Snapshot) -> str:
-    found = outlook.outlook((snapshot,))
-    seen = (
-        f"{format_size(found.hot_bytes)} hot on slower nodes, "
-        f"{format_size(found.cold_bytes)} cold on faster nodes"
-        if found
-        else "nothing is known yet"
-    )
-    return f"{snapshot.state} | {seen}"
-
-
 def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
     """Run the daemon in the foreground, until a signal or for a time."""
     # Imported here, because `tierd restore` does not need it.
@@ -246,18 +185,18 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
             pages={"/": StatusPage(_page_sources(published, chronicle))},
         )
         metrics_output.start(config)
-        if options.live and metrics_output.url is not None:
-            say(f"Or in a browser: {metrics_output.url}")
         notifier = systemd.notifier(os.environ, time.monotonic)
+        display = options.display(metrics_output.url) if options.display else None
         try:
-            line = LiveLine(stage.shown, say) if options.live else None
-            listeners = _listeners(published, chronicle, metrics_output, notifier, line)
+            listeners = _listeners(published, chronicle, metrics_output, notifier, display)
             outside = _outside(options, stage, inbox, store, listeners)
             code = daemon.run(outside, config, options.for_s)
             if options.observe:
                 say(outlook.sentence(outlook.outlook(published.recent[-outlook.LOOKS :])))
             return code
         finally:
+            if display is not None:
+                display.end()
             metrics_output.stop()
             for server in servers:
                 server.stop()
@@ -309,16 +248,16 @@ def _listeners(
     chronicle: Chronicle,
     metrics_output: "MetricsOutput",
     notifier: Notifier,
-    line: LiveLine | None,
+    display: Display | None,
 ) -> Listeners:
     def publish(snapshot: Snapshot, running: Running) -> None:
         published.add(snapshot, running.applied.plan if running.applied else None)
         chronicle.saw(snapshot)
         metrics_output.publish(snapshot)
         notifier.publish(snapshot)
-        if line is not None:
+        if display is not None:
             up, down = (moved_bytes(running, way) for way in (Direction.promote, Direction.demote))
-            line.show(snapshot, up, down)
+            display.show(snapshot, up, down)
 
     def event(event: EventStatus) -> None:
         _log_event(event)

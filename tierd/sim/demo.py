@@ -1,12 +1,18 @@
-"""The demonstration machine: cold data on the fast node, hot data on the slow node."""
+"""The demonstration machine: a program that uses its memory in five ways, one after the other.
+
+Each way shows something else of tierd. After the last one comes the first again.
+"""
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tierd.sim import machine_model
 from tierd.sim.context_spec import PAGE_BYTES
+from tierd.sim.machine_model import MachineModel
 from tierd.sim.memory import PageSet
 from tierd.sim.sim_kernel import SimKernel
-from tierd.sim.workload import Place, Shift, Workload
+from tierd.sim.workload import ChangeRate, Place, Release, Shift, Shuffle, Workload, WorkloadEvent
+from tierd.views.scene import Act, Scene
 
 # The newest series has every feature that tierd can use.
 PROFILE = "7.3"
@@ -16,11 +22,23 @@ PROFILE = "7.3"
 HOT_HZ = 50.0
 COLD_HZ = 0.001
 
-# The program turns to other data at this interval, so that tierd has something to do again.
-SHIFT_EVERY_S = 60
+# The data of the burst is used a little, so that it is neither hot nor cold.
+BURST_HZ = 1.0
 
 HOT = "hot"
 COLD = "cold"
+BURST = "burst"
+
+# Each act lasts about twice as long as tierd needs for it on the machine `two-tier`.
+ACTS = (
+    Act("one piece", "its hot data lies in one piece, in slow memory", 25),
+    Act("jump", "it turns to other data, and leaves the old data alone", 25),
+    Act("scatter", "its hot pages are mixed at random with cold ones", 30),
+    Act("burst", "it takes much more memory at once, and frees it at the end", 20),
+    Act("idle", "it waits: nothing is hot", 20),
+)
+BEGINS_S = tuple(accumulate((act.lasts_s for act in ACTS), initial=0))
+ROUND_S = BEGINS_S[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +49,54 @@ class Demo:
     name: str
     fast_nodes: tuple[int, ...]
 
-    def hot_share_fast(self) -> float:
-        """Return the share of the hot set that is on the fastest tier."""
+    def scene(self) -> Scene:
+        """Return what the program does now, and where its hot data is."""
+        rounds, second = divmod(self.kernel.now_us / 1e6, ROUND_S)
+        at = max(index for index in range(len(ACTS)) if BEGINS_S[index] <= second)
         memory = self.kernel.memory
-        pages = {nid: memory.pages_of_set(HOT, nid) for nid in memory.nodes}
-        total = sum(pages.values())
-        return sum(pages[nid] for nid in self.fast_nodes) / total if total else 0.0
+        is_hot = any(known.name == HOT and known.rate_hz == HOT_HZ for known in memory.sets)
+        return Scene(
+            act=ACTS[at],
+            number=at + 1,
+            acts=len(ACTS),
+            round=int(rounds) + 1,
+            left_s=BEGINS_S[at + 1] - second,
+            hot_bytes=tuple(
+                (nid, memory.pages_of_set(HOT, nid) * PAGE_BYTES if is_hot else 0)
+                for nid in memory.nodes
+            ),
+            fast_nodes=self.fast_nodes,
+        )
 
 
 def demo(name: str) -> Demo:
     """Return the machine at work: the fast tier is 80 % full of cold data, hot data is below."""
     machine = machine_model.load(name)
-    fast, slow = machine.tiers[0][1], machine.tiers[-1][1]
-    sizes = {node.id: node.size_mib << 20 for node in machine.nodes}
-    fast_bytes = sum(sizes[node] for node in fast)
-    hot_bytes = fast_bytes // 4 // PAGE_BYTES * PAGE_BYTES
-    workload = Workload(
-        [
-            *(
-                Place(PageSet(f"{COLD}{node}", COLD_HZ), sizes[node] * 8 // 10, (node,))
-                for node in fast
-            ),
-            Place(PageSet(HOT, HOT_HZ), hot_bytes, slow),
-            Place(PageSet(COLD, COLD_HZ), hot_bytes, slow),
-            Shift(HOT, COLD, 1.0, SHIFT_EVERY_S * 1_000_000, SHIFT_EVERY_S * 1_000_000),
-        ],
-        seed=1,
-    )
+    workload = Workload(_events(machine), seed=1)
     # With 64 pages in a block the simulation has 64 times less to do.
     kernel = SimKernel(PROFILE, machine, seed=1, workload=workload, block_pages=64)
     # The workload fills the memory in the first microseconds.
     kernel.advance(0.001)
-    return Demo(kernel, name, fast)
+    return Demo(kernel, name, machine.tiers[0][1])
+
+
+def _events(machine: MachineModel) -> list[WorkloadEvent]:
+    fast, slow = machine.tiers[0][1], machine.tiers[-1][1]
+    sizes = {node.id: node.size_mib << 20 for node in machine.nodes}
+    hot_bytes = sum(sizes[node] for node in fast) // 4 // PAGE_BYTES * PAGE_BYTES
+    whole_us = ROUND_S * 1_000_000
+    piece, jump, scatter, burst, idle, end = (second * 1_000_000 for second in BEGINS_S)
+    hot, cold = PageSet(HOT, HOT_HZ), PageSet(COLD, COLD_HZ)
+    return [
+        *(Place(cold, sizes[node] * 8 // 10, (node,)) for node in fast),
+        Place(hot, hot_bytes, slow),
+        Place(cold, hot_bytes, slow),
+        Shift(HOT, COLD, 1.0, jump, whole_us, heats_on=slow[0]),
+        Shuffle((HOT, COLD), scatter, whole_us),
+        Place(PageSet(BURST, BURST_HZ), hot_bytes, (*fast, *slow), burst, whole_us),
+        Release(BURST, hot_bytes, idle, whole_us),
+        ChangeRate(HOT, COLD_HZ, idle, whole_us),
+        # Another program begins: its data is in one piece on the slowest node.
+        ChangeRate(HOT, HOT_HZ, end + piece, whole_us),
+        Shift(HOT, COLD, 1.0, end + piece, whole_us, heats_on=slow[0]),
+    ]

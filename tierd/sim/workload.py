@@ -1,6 +1,7 @@
 """The programs that use memory: sets of pages that are placed, change their heat, and are freed.
 
-A workload is a list of events with times. Equal seeds give equal histories. When a program turns
+A workload is a list of events with times. With `every_us` an event repeats. Equal seeds give equal
+histories. When a program turns
 to other data, heat moves between the pages of two sets. The pages stay where they are until the
 kernel moves them.
 """
@@ -21,6 +22,7 @@ class Place:
     bytes: int
     nodes: tuple[int, ...]
     at_us: int = 0
+    every_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Shuffle:
 
     names: tuple[str, ...]
     at_us: int
+    every_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,15 @@ class Release:
     name: str
     bytes: int
     at_us: int
+    every_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
     """A share of the hot set cools down, and as many pages of the cold set heat up.
 
-    With `every_us` it repeats. With a share of 1 the program jumps to other data; with a small
-    share it drifts.
+    With a share of 1 the program jumps to other data; with a small share it drifts. With
+    `heats_on` the pages that heat up are on that node.
     """
 
     hot: str
@@ -63,6 +67,7 @@ class Shift:
     share: float
     at_us: int
     every_us: int = 0
+    heats_on: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class ChangeRate:
     name: str
     rate_hz: float
     at_us: int
+    every_us: int = 0
 
 
 WorkloadEvent = Place | Scatter | Shuffle | Release | Shift | ChangeRate
@@ -100,7 +106,7 @@ class Workload:
         while self._pending and self._pending[0][0] <= now_us:
             due_us, event = self._pending.pop(0)
             self._do(memory, event, due_us)
-            if isinstance(event, Shift) and event.every_us:
+            if not isinstance(event, Scatter) and event.every_us:
                 self._insert(due_us + event.every_us, event)
 
     def _insert(self, due_us: int, event: WorkloadEvent) -> None:
@@ -146,7 +152,7 @@ class Workload:
     def _shift(self, memory: Memory, event: Shift) -> None:
         """Swap the heat of a run of pages: data that is used together is stored together."""
         hot = memory.find(event.hot, len(memory.held))
-        cold = memory.find(event.cold, len(memory.held))
+        cold = memory.find(event.cold, len(memory.held), event.heats_on)
         count = min(round(len(hot) * event.share), len(cold))
         cools = _run(hot, count, self._rng)
         heats = _run(cold, count, self._rng)

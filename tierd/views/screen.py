@@ -96,19 +96,31 @@ def frame(view: View, now: float, columns: int, rows: int, ink: Ink) -> list[str
 def _body(view: View, status: Status, now: float, columns: int, ink: Ink) -> list[str]:
     lines = [*wrapped(verdict(status, now), columns), ""]
     lines += [*node_lines(status["nodes"], columns), f"  {LEGEND}", ""]
-    lines += [
-        *_trend("promoted", view.trend.up, format_rate, columns, ink),
-        *_trend("demoted", view.trend.down, format_rate, columns, ink),
-        *_trend("hot below", view.trend.hot, _size, columns, ink),
-        *_trend("cold above", view.trend.cold, _size, columns, ink),
-        "",
-        *scheme_lines(status, columns),
-    ]
+    lines += [*trend_lines(view, columns, ink, TRENDS), "", *scheme_lines(status, columns)]
     if status["events"]:
         lines += ["", "events"]
         # The newest comes first, so that old events are cut off.
         lines += [f"  {event_line(event)}" for event in reversed(status["events"])]
     return lines
+
+
+TRENDS = ("promoted", "demoted", "hot below", "cold above")
+
+
+def trend_lines(view: View, columns: int, ink: Ink, names: Sequence[str]) -> list[str]:
+    """Return a line for each of these trends, in their order; no line for what is not known."""
+    known = {
+        "promoted": (view.trend.up, format_rate),
+        "demoted": (view.trend.down, format_rate),
+        "hot below": (view.trend.hot, _size),
+        "cold above": (view.trend.cold, _size),
+    }
+    return [
+        line
+        for name in names
+        for values, shown in [known[name]]
+        for line in _trend(name, values, shown, columns, ink)
+    ]
 
 
 def _trend(

@@ -15,6 +15,13 @@ COLUMNS_MAX = 200
 COLUMNS = 80
 ROWS = 24
 
+# Enter and leave the alternate screen of a terminal, and hide the cursor (xterm and compatible).
+ENTER = "\x1b[?1049h\x1b[?25l"
+LEAVE = "\x1b[?25h\x1b[?1049l"
+_HOME = "\x1b[H"
+_CLEAR_LINE = "\x1b[K"
+_CLEAR_BELOW = "\x1b[J"
+
 
 class Colour(StrEnum):
     """The colour codes (SGR) that every terminal with colour has."""
@@ -40,6 +47,25 @@ def _columns() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or COLUMNS
     except (OSError, ValueError):
         return COLUMNS
+
+
+def shape() -> tuple[int, int]:
+    """Return the columns and rows of the terminal at standard output.
+
+    $COLUMNS is not used: it keeps its value when the size of the terminal changes.
+    """
+    found, rows = os.get_terminal_size(sys.stdout.fileno())
+    # Some terminals report no size: then the usual size is assumed.
+    return found or COLUMNS, rows or ROWS
+
+
+def over(frame: str) -> str:
+    """Return what draws a frame over the old one. The screen is not cleared, so nothing flickers.
+
+    A terminal that passes keys one by one needs the carriage returns.
+    """
+    body = frame.replace("\n", _CLEAR_LINE + "\r\n")
+    return _HOME + body + _CLEAR_LINE + _CLEAR_BELOW
 
 
 def has_colour(refused: bool) -> bool:
