@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from tierd.sim.context_spec import PAGE_BYTES
-from tierd.sim.machine_model import MachineModel, MachineNode
+from tierd.sim.machine_model import PAGE_BYTES, MachineModel, MachineNode
 from tierd.sim.memory import Memory, PageSet
 from tierd.sim.workload import ChangeRate, Place, WorkloadEvent
 

@@ -24,7 +24,6 @@ from bench.heats import HEATS, SIZES, Heat, Size
 from tests.sim.loop import Disk, Loop, Script
 from tierd.configuration.config import Config
 from tierd.loop.running import Running
-from tierd.plans.damon import PAGE_BYTES
 from tierd.plans.plan import Direction
 from tierd.record.snapshot import Snapshot
 from tierd.sim.memory import Memory
@@ -189,7 +188,7 @@ def run(size: Size, heat: Heat, seed: int, minutes: float, config: Config) -> Ce
         machine=size.name,
         heat=heat.name,
         seed=seed,
-        hot_bytes=hot * PAGE_BYTES,
+        hot_bytes=hot * made.kernel.memory.page_bytes,
         rate_max_bytes_per_s=made.rate_max_bytes_per_s,
         served_by_nothing=alike if heat.moves_in_vain else made.looks[0].served,
         looks=tuple(made.looks),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from tierd.machine.sample import Sample
-from tierd.plans.damon import PAGE_BYTES, Metric
+from tierd.plans.damon import Metric
 from tierd.plans.plan import (
     CLOSED_INPUT,
     GROWING_INPUT,
@@ -262,7 +262,7 @@ def adjust_again(
     inputs = {
         name: one
         for name, one in adjustment.inputs.items()
-        if _differ(before[name], adjustment.wants[name].quota_bytes)
+        if _differ(before[name], adjustment.wants[name].quota_bytes, limits.page_bytes)
     }
     kept = {
         name: habit if name in inputs else replace(habit, quota_bytes=before[name])
@@ -276,15 +276,17 @@ def ready_inputs(quotas_bytes: Mapping[str, int], limits: Limits) -> Inputs:
     if limits.controller is not Controller.demand:
         return safe(limits)
     return {
-        one.id: throttle.throttle(quotas_bytes[one.id], READY_BYTES, one.quota_bytes_max)
+        one.id: throttle.throttle(
+            quotas_bytes[one.id], READY_BYTES, one.quota_bytes_max, limits.page_bytes
+        )
         for one in limits.migrations
         if one.id in quotas_bytes
     }
 
 
-def _differ(before: int, after: int) -> bool:
+def _differ(before: int, after: int, page_bytes: int) -> bool:
     """True if one is twice the other or more, as after one window more."""
-    less, more = sorted((max(PAGE_BYTES, before), max(PAGE_BYTES, after)))
+    less, more = sorted((max(page_bytes, before), max(page_bytes, after)))
     return more >= 2 * less
 
 
@@ -294,6 +296,7 @@ def _demanded(decision: Decision, measurement: Measurement, limits: Limits) -> A
             measurement.schemes[one.id].quota_bytes,
             decision.wants[one.id].quota_bytes,
             one.quota_bytes_max,
+            limits.page_bytes,
         )
         for one in limits.migrations
     }
@@ -377,7 +380,7 @@ def _comes_up(tuning: Tuning, limits: Limits) -> bool:
     """Return whether something is promoted, or will be when there is room."""
     known = tuning.controller.habits
     return any(
-        one.id in known and known[one.id].quota_bytes >= PAGE_BYTES
+        one.id in known and known[one.id].quota_bytes >= limits.page_bytes
         for one in limits.migrations
         if one.direction is Direction.promote
     )

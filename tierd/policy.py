@@ -32,11 +32,11 @@ from tierd.plans.damon import (
     Span,
     writes,
 )
+from tierd.plans.knobs import knobs
 from tierd.plans.plan import (
     Aim,
     Controller,
     Direction,
-    Knob,
     Migration,
     Plan,
     Sensor,
@@ -70,9 +70,6 @@ FAIL_CHARGE = FailCharge(1, 1024)
 # 1/10000 of a node: how far a goal for free memory lies above what the kernel itself keeps free.
 # The kernel stops demotion at that floor, so a goal at or below it would never be reached.
 FLOOR_MARGIN_BP = 10
-
-DAMON_STAT_ENABLED = "sys/module/damon_stat/parameters/enabled"
-DEMOTION_ENABLED = "sys/kernel/mm/numa/demotion_enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +159,12 @@ def plan(
         migrations=migrations,
         sensors=tuple(one for part in parts for one in part.sensors),
         sweeps=tuple(one for part in parts for one in part.sweeps),
-        knobs=tuple(_knobs(config)),
+        knobs=knobs(config),
         writes=writes(kdamonds, capabilities),
         nodes=tuple(
             sorted({node for one in migrations for node in (one.source_node, one.target_node)})
         ),
+        page_bytes=topology.page_bytes,
         degraded=tuple(_degraded(sources)),
         cgroups=sources.scope.matches,
     )
@@ -246,7 +244,10 @@ def _nr_regions(sources: _Sources, node: Node) -> Span:
     by_size = sampling.regions(node.size_bytes)
     if sources.tuner.loop is Controller.demand:
         by_size = sampling.demand_regions(
-            node.size_bytes, sources.intervals, visits=_visits(sources)
+            node.size_bytes,
+            sources.topology.page_bytes,
+            sources.intervals,
+            visits=_visits(sources),
         )
     configured = sources.config.regions
     span = by_size if configured is None else Span(*configured)
@@ -285,7 +286,10 @@ def _sensed(sources: _Sources, node: Node) -> tuple[SensorPattern, ...]:
 
 
 def _pattern(sources: _Sources, direction: Direction) -> AccessPattern:
-    return sampling.access_pattern(sources.config, sources.intervals, sources.tuner.loop, direction)
+    page_bytes = sources.topology.page_bytes
+    return sampling.access_pattern(
+        sources.config, page_bytes, sources.intervals, sources.tuner.loop, direction
+    )
 
 
 def _moved_pattern(sources: _Sources, direction: Direction) -> AccessPattern:
@@ -353,6 +357,7 @@ def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> 
         return ()
     return visits.sweeps(
         by_region,
+        page_bytes=sources.topology.page_bytes,
         round_bytes=sum(part.end - part.start for part in _ranges(node)),
         samples_per_s=_nr_regions(sources, node).max * 1e6 / sources.intervals.sample_us,
         # Without `temporal` a quota could only grow step by step.
@@ -455,23 +460,6 @@ def _why(sources: _Sources, node: Node, migrations: Iterable[Migration]) -> str:
     if tunes and sampling.asks_ages(sources.config):
         how += " (not tuned, because a minimum age is configured)"
     return f"node {node.id} ({format_size(node.size_bytes)}) {place}; {how}"
-
-
-def _knobs(config: Config) -> Iterator[Knob]:
-    if config.manage_damon_stat:
-        yield Knob(
-            "damon-stat",
-            DAMON_STAT_ENABLED,
-            "N",
-            "damon_stat only makes statistics, and nobody else can use DAMON while it is on",
-        )
-    if config.manage_demotion_enabled and config.mode is Mode.manage:
-        yield Knob(
-            "demotion-enabled",
-            DEMOTION_ENABLED,
-            "true",
-            "reclaim demotes in a rush instead of swapping out (manage_demotion_enabled)",
-        )
 
 
 def _degraded(sources: _Sources) -> Iterator[str]:

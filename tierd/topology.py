@@ -9,6 +9,14 @@ from itertools import takewhile
 from tierd.errors import TierdError
 from tierd.ranges import Range as Range
 
+# The size of an entry in a page table.
+ENTRY_BYTES = 8
+
+
+def huge_page_bytes(page_bytes: int) -> int:
+    """Return the size of a transparent huge page: a table of pages, and a table fills a page."""
+    return page_bytes // ENTRY_BYTES * page_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Performance:
@@ -77,8 +85,8 @@ class Topology:
 
     nodes: tuple[Node, ...]
     tiers: tuple[Tier, ...]
+    page_bytes: int
     empty_nodes: tuple[EmptyNode, ...] = ()
-    page_bytes: int = 4096
 
     def node(self, node_id: int) -> Node:
         for node in self.nodes:

@@ -10,7 +10,6 @@ from tests.contract.run import Line, one
 from tests.contract.sets import HOT_HZ
 from tests.contract.subject import modules_enabled
 from tierd.sim import machine_model
-from tierd.sim.context_spec import PAGE_BYTES
 from tierd.sim.memory import PageSet
 from tierd.sim.sim_kernel import SimClock, SimKernel
 
@@ -53,7 +52,7 @@ class SimSets:
         memory.add_set(page_set)
         self._names.add(page_set.name)
         nodes = (nid,) if only else tuple(memory.fallback_order(nid))
-        memory.populate(page_set.name, size_bytes // PAGE_BYTES, nodes)
+        memory.populate(page_set.name, size_bytes // memory.page_bytes, nodes)
 
 
 @dataclass(slots=True)

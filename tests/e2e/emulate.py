@@ -88,7 +88,13 @@ def main() -> int:
     twin = len(plan.kdamonds[promotion.kdamond].context.schemes)
     time.sleep(QUIET_S)
     applied = apply.start(kernel, twinned(plan, promotion, capabilities), lambda _saved: None)
-    limits = Limits(Controller.emulated, (promotion,), CONFIG.headroom_bp, charges_failures=True)
+    limits = Limits(
+        Controller.emulated,
+        (promotion,),
+        plan.page_bytes,
+        CONFIG.headroom_bp,
+        charges_failures=True,
+    )
     looks = [look(promotion, twin, limits, sysfs) for _ in range(LOOKS)]
     note(f"from {looks[0]} to {looks[-1]}")
     restore.restore_all(kernel, applied.saved)

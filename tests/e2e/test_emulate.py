@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.boots import told
-from tierd.plans.damon import PAGE_BYTES
+from tests.fixtures.pages import PAGE_BYTES
 from tierd.sim import machine_model
 
 # The promise: over this many windows the two quotas differ by no more than this. There is at least

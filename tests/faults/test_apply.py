@@ -18,7 +18,7 @@ from tierd.kdamonds.applied import Applied, RolledBack, UndoFailed
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel, Status
 from tierd.kdamonds.restore import Restored
 from tierd.plans.damon import Command, state_path
-from tierd.policy import DAMON_STAT_ENABLED, DEMOTION_ENABLED
+from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
 from tierd.sim.sim_kernel import SimKernel
 from tierd.sysfs import optional
 

@@ -18,7 +18,7 @@ from tierd.kdamonds.saved import KNOBS, SavedKnob, SavedState, from_text, to_tex
 from tierd.machine.features import KDAMONDS, Capabilities
 from tierd.plans.changes import ChangeMethod
 from tierd.plans.damon import Command, Write, state_path, writes
-from tierd.policy import DAMON_STAT_ENABLED, DEMOTION_ENABLED
+from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
 from tierd.sim import machine_model
 from tierd.sim.sim_kernel import SimKernel
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.faulty import Disk, Fault, FaultySysfs
 from tests.faults.scenarios import World, default, plan_for
+from tests.fixtures.pages import PAGE_BYTES
 from tierd.configuration.config import Config, Tuner
 from tierd.errors import TierdError
 from tierd.kdamonds import apply, restore
@@ -15,7 +16,7 @@ from tierd.kdamonds.restore import goal_targets
 from tierd.kdamonds.saved import SavedState
 from tierd.machine.features import KDAMONDS
 from tierd.plans.changes import ChangeMethod
-from tierd.plans.damon import PAGE_BYTES, Command, scheme_dir, state_path
+from tierd.plans.damon import Command, scheme_dir, state_path
 from tierd.plans.plan import GROWING_INPUT, TARGET, Plan
 from tierd.sim import machine_model
 from tierd.sim.sim_kernel import SimKernel

@@ -24,7 +24,7 @@ from tierd.kdamonds.kernel import NR_KDAMONDS, KdamondDied, Kernel, NotVerified
 from tierd.machine.features import KDAMONDS
 from tierd.plans.changes import ChangeMethod
 from tierd.plans.damon import Command, Write, kdamond_dir, state_path
-from tierd.policy import DAMON_STAT_ENABLED, DEMOTION_ENABLED
+from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
 from tierd.sim import machine_model
 from tierd.sim.sim_kernel import SimKernel
 from tierd.sysfs import SysfsError

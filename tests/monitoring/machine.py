@@ -17,7 +17,6 @@ from typing import Any
 
 from tierd.serving.inbox import Event, SystemInbox
 from tierd.sim import machine_model
-from tierd.sim.context_spec import PAGE_BYTES
 from tierd.sim.memory import PageSet
 from tierd.sim.sim_kernel import SimKernel
 from tierd.sim.workload import Place, Workload, WorkloadEvent
@@ -109,13 +108,13 @@ class Machine:
             workload.add(one, self.kernel.now_us)
 
     def _bytes_on(self, name: str, node: int) -> int:
-        return self.kernel.memory.pages_of_set(name, node) * PAGE_BYTES
+        return self.kernel.memory.pages_of_set(name, node) * self.kernel.memory.page_bytes
 
     def _moved_for_schemes_bytes(self) -> int:
         memory = self.kernel.memory
         counted = [node.counters for node in memory.nodes.values()]
         others = sum(one.pgdemote_kswapd + one.pgpromote_success for one in counted)
-        return (memory.counters.pgmigrate_success - others) * PAGE_BYTES
+        return (memory.counters.pgmigrate_success - others) * self.kernel.memory.page_bytes
 
 
 def serve(path: Path) -> None:

@@ -105,7 +105,9 @@ GOAL = (Goal(Metric.user_input, 10_000, 0),)
 
 
 def effective(quota: Quota, esz_bp: int = 0, *, charged: int = 0, ns: int = 0) -> int:
-    return kernel_math.effective_bytes(quota, esz_bp, charged, ns, PAGE, floor_last=False)
+    return kernel_math.effective_bytes(
+        quota, esz_bp, charged, ns, PAGE, page_bytes=PAGE, floor_last=False
+    )
 
 
 def test_the_effective_quota_is_the_least_of_what_limits_it() -> None:
@@ -119,8 +121,14 @@ def test_the_effective_quota_is_the_least_of_what_limits_it() -> None:
 
 def test_the_order_of_the_floor_differs() -> None:
     quota = Quota(ms=1, goals=GOAL)
-    assert kernel_math.effective_bytes(quota, 10_000, 0, 0, PAGE, floor_last=True) == PAGE
-    assert kernel_math.effective_bytes(quota, 10_000, 0, 0, PAGE, floor_last=False) == 1
+    assert (
+        kernel_math.effective_bytes(quota, 10_000, 0, 0, PAGE, page_bytes=PAGE, floor_last=True)
+        == PAGE
+    )
+    assert (
+        kernel_math.effective_bytes(quota, 10_000, 0, 0, PAGE, page_bytes=PAGE, floor_last=False)
+        == 1
+    )
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(0, 10), st.integers(1, 10))

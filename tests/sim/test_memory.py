@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fixtures.pages import PAGE_BYTES
 from tierd.machine.zoneinfo import Zone, parse_zones
 from tierd.sim.context_spec import Range
 from tierd.sim.machine_model import MachineModel, MachineNode, all_names, load, names
@@ -42,6 +43,7 @@ def test_watermarks_are_what_a_kernel_made_of_the_same_zones(path: Path) -> None
     real = [zone for zone in parse_zones(files["proc/zoneinfo"]) if zone.managed_pages]
     ours = with_watermarks(
         tuple(map(spec_of, real)),
+        PAGE_BYTES,
         int(files["proc/sys/vm/min_free_kbytes"]),
         int(files["proc/sys/vm/watermark_scale_factor"]),
     )
@@ -58,7 +60,7 @@ def test_min_free_kbytes_is_what_a_kernel_chose_for_the_same_zones(path: Path) -
     files = json.loads(path.read_text())["files"]
     real = tuple(spec_of(z) for z in parse_zones(files["proc/zoneinfo"]) if z.managed_pages)
     chosen = int(files["proc/sys/vm/min_free_kbytes"])
-    assert default_min_free_kbytes(real, thp=True) == pytest.approx(chosen, rel=0.01)
+    assert default_min_free_kbytes(real, PAGE_BYTES, thp=True) == pytest.approx(chosen, rel=0.01)
 
 
 def test_nodes_lie_one_behind_the_other_around_the_hole_for_devices() -> None:

@@ -53,7 +53,7 @@ def reads(
         memory = made.kernel.memory
         pages = sum(memory.pages_of_set(name, FAST) for name in store.names)
         seen.served[at] = store.served(memory, FAST)
-        seen.best[at] = store.best(pages)
+        seen.best[at] = store.best(pages * memory.page_bytes)
         counters = memory.counters.pgmigrate_success
         seen.moved_bytes[at] = counters * 4096
 

@@ -6,11 +6,11 @@ from errno import EIO
 
 import pytest
 
+from tests.fixtures.pages import PAGE_BYTES
 from tests.sim.loop import KDAMONDS, MIB, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Tuner
 from tierd.feedback import Tuning
 from tierd.loop import daemon
-from tierd.plans.damon import PAGE_BYTES
 from tierd.plans.plan import GROWING_INPUT, TARGET
 from tierd.sim.sim_kernel import InjectedFailure, SimKernel
 from tierd.sim.workload import Shift

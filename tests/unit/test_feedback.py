@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fixtures.pages import PAGE_BYTES
 from tests.fixtures.readings import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, migration, reading
 from tierd import feedback
 from tierd.feedback import Tuning
@@ -36,7 +37,7 @@ def test_emulated_makes_the_kernels_own_step(
     node = NodeMeasurement(total_pages * 4096, free_pages * 4096, 0)
     one = promotion(metric, target_bp)
     seen = Measurement(1.0, {0: node, 1: node}, {one.id: SchemeMeasurement(0, 0, 1, 1.0)})
-    limits = Limits(Controller.emulated, (one,), 50, charges_failures=True)
+    limits = Limits(Controller.emulated, (one,), PAGE_BYTES, 50, charges_failures=True)
     _, adjustment = feedback.adjust(ControllerState(), seen, limits)
     given_ = adjustment.inputs[one.id]
     # As damos_get_node_mem_bp() in the series that have it.
@@ -47,7 +48,7 @@ def test_emulated_makes_the_kernels_own_step(
 
 
 def test_the_kernels_own_tuner_is_left_alone() -> None:
-    limits = Limits(Controller.kernel, LIMITS.migrations, 50, charges_failures=False)
+    limits = Limits(Controller.kernel, LIMITS.migrations, PAGE_BYTES, 50, charges_failures=False)
     assert feedback.adjust(ControllerState(), reading(hot=1 << 30), limits)[1].inputs == {}
     assert feedback.safe(limits) == {}
 
@@ -64,7 +65,9 @@ def test_demand_gives_every_scheme_an_input_and_a_reason() -> None:
 
 def test_what_is_left_behind_does_not_grow() -> None:
     assert set(feedback.safe(LIMITS).values()) == {FADE}
-    emulated = Limits(Controller.emulated, (promotion(Metric.node_mem_used_bp, 9970),), 50, True)
+    emulated = Limits(
+        Controller.emulated, (promotion(Metric.node_mem_used_bp, 9970),), PAGE_BYTES, 50, True
+    )
     assert [one.value for one in feedback.safe(emulated).values()] == [9970]
 
 
@@ -91,7 +94,7 @@ def test_emulated_says_what_it_measured() -> None:
         promotion(Metric.node_mem_used_bp, 9970),
         replace(promotion(Metric.node_mem_free_bp, 50), id="d"),
     )
-    limits = Limits(Controller.emulated, both, 50, charges_failures=True)
+    limits = Limits(Controller.emulated, both, PAGE_BYTES, 50, charges_failures=True)
     seen = Measurement(1.0, {0: NodeMeasurement(1000, 250, 0)}, {})
     wants = feedback.adjust(ControllerState(), seen, limits)[1].wants
     assert wants["promote-1-0"].reason == "node 0 is 75% used, aims at 99.7%"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fixtures.pages import PAGE_BYTES
 from tests.fixtures.tiers import GIB, machine
 from tierd import policy
 from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode, Tuner
@@ -15,7 +16,6 @@ from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans import sampling, visits
 from tierd.plans.damon import (
-    PAGE_BYTES,
     Action,
     Filter,
     FilterType,
@@ -207,8 +207,12 @@ def test_a_plan_may_have_no_sweeps(config: Config) -> None:
 
 def test_samples_seldom_come_to_the_same_page_of_a_node_that_is_visited() -> None:
     for size in (1 << 29, 16 << 30, 1 << 40):
-        seldom = sampling.demand_regions(size, Intervals(5_000, 100_000, 1), visits=True)
-        often = sampling.demand_regions(size, Intervals(5_000, 100_000, 1), visits=False)
+        seldom = sampling.demand_regions(
+            size, PAGE_BYTES, Intervals(5_000, 100_000, 1), visits=True
+        )
+        often = sampling.demand_regions(
+            size, PAGE_BYTES, Intervals(5_000, 100_000, 1), visits=False
+        )
         assert seldom.max <= often.max
         each_s = size / PAGE_BYTES / (seldom.max / 5e-3)
         assert each_s >= sampling.SAMPLED_S or seldom.max == sampling.NR_REGIONS_MIN

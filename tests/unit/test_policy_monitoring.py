@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures.pages import PAGE_BYTES
 from tierd import policy
 from tierd.configuration.config import Config, Tuner
 from tierd.machine.features import Capabilities, Feature
@@ -31,6 +32,7 @@ def made(config: Config, *, size_bytes: int = GIB, lacking: str = "") -> Plan:
     topology = Topology(
         nodes=(node(0, (0, 1), size_bytes), node(1, (), size_bytes)),
         tiers=(Tier("memory_tier4", 0, (0,)), Tier("memory_tier67", 1, (1,))),
+        page_bytes=PAGE_BYTES,
     )
     features = frozenset(feature for feature in Feature if feature != lacking)
     return policy.plan(topology, Capabilities(features), config)
@@ -59,7 +61,7 @@ def test_a_node_in_pieces_has_two_regions_for_each_piece_at_least() -> None:
     nodes = (replace(node(0, (0,), GIB), ranges=pieces), node(1, (), GIB))
     tiers = (Tier("memory_tier4", 0, (0,)), Tier("memory_tier67", 1, (1,)))
     config = Config(cost_bp=0)
-    plan = policy.plan(Topology(nodes, tiers), Capabilities(frozenset(Feature)), config)
+    plan = policy.plan(Topology(nodes, tiers, PAGE_BYTES), Capabilities(frozenset(Feature)), config)
     in_pieces, whole = (kdamond.context.nr_regions.max for kdamond in plan.kdamonds)
     assert (in_pieces, whole) == (1200, 1000)
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures import machines
+from tests.fixtures.pages import PAGE_BYTES
 from tierd.errors import TierdError
 from tierd.machine.discovery import survey
 from tierd.ranges import Range, intersect, total_bytes
@@ -33,6 +34,7 @@ def topology(distances: list[list[int]], tiers: list[list[int]], cpus: set[int])
         tiers=tuple(
             Tier(f"memory_tier{rank}", rank, tuple(nodes)) for rank, nodes in enumerate(tiers)
         ),
+        page_bytes=PAGE_BYTES,
     )
 
 

@@ -12,8 +12,8 @@ from tierd.importing.sampling_settings import aggregation_us, samples
 from tierd.importing.values import fits, settled
 from tierd.units import BP_MAX, format_percent
 
-# Bytes: a page. No region is smaller.
-PAGE_BYTES = 4096
+# Bytes: damo's default for the smallest region, which is all regions.
+REGION_MIN = 4096
 
 # Bytes that a kdamond moves in one second of its own time, at the very most: one processor copies
 # about this much. If the quota of bytes allows more in the quota of time, the time is what limits.
@@ -276,7 +276,7 @@ def _other_bounds(one: Moving) -> Iterator[Any]:
     """Yield remarks on the bounds that tierd does not have."""
     scheme = one.scheme
     accesses, ages, sizes = scheme.accesses, scheme.ages, scheme.sizes
-    narrow = [sizes.least] if sizes.least is not None and sizes.least.value > PAGE_BYTES else []
+    narrow = [sizes.least] if sizes.least is not None and sizes.least.value > REGION_MIN else []
     narrow += [sizes.most] if sizes.most is not None and sizes.most.value < MAX else []
     if narrow:
         yield remark(Kind.lost, narrow, "tierd moves regions of any size")

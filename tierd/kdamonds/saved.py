@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tierd.errors import TierdError
 from tierd.machine.features import KDAMONDS
 from tierd.plans.damon import Write, Writes, fingerprint
-from tierd.policy import DAMON_STAT_ENABLED, DEMOTION_ENABLED
+from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
 from tierd.record import fields
 
 SCHEMA = "tierd.saved/1"

@@ -150,6 +150,7 @@ def _scheme(running: Running, one: Migration) -> SchemeStatus:
     name = running.applied.plan.series(one) if running.applied else one.id
     series = running.counters.series.get(name, Series())
     now, want = _scheme_sample(running.sample, one), running.tuning.wants.get(one.id)
+    quota_bytes = _quota_bytes(running, one, now) if now else None
     return SchemeStatus(
         scheme=one.id,
         action=one.direction,
@@ -158,11 +159,12 @@ def _scheme(running: Running, one: Migration) -> SchemeStatus:
         tried_bytes_total=series.total.sz_tried,
         applied_bytes_total=series.total.sz_applied,
         quota_exceeded_total=series.total.qt_exceeds,
-        quota_effective_bytes=_quota_bytes(running, one, now) if now else None,
+        quota_effective_bytes=quota_bytes,
         quota_bytes_max=one.quota_bytes_max,
         applied_bytes_per_s=_rate(running, one),
         wanted_bytes_per_s=want.bytes_per_s if want else None,
         reason=want.reason if want else one.reason,
+        parked=quota_bytes is not None and quota_bytes < running.topology.page_bytes,
     )
 
 

@@ -138,6 +138,7 @@ def _limits(running: Running, applied: Applied) -> Limits:
     return Limits(
         controller=applied.plan.tuner.loop,
         migrations=applied.plan.of_regions,
+        page_bytes=applied.plan.page_bytes,
         headroom_bp=running.config.headroom_bp,
         charges_failures=not running.capabilities.has(Feature.fail_charge),
         sweeps=applied.plan.sweeps,

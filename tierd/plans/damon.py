@@ -19,10 +19,6 @@ from tierd.ranges import Ranges
 UINT_MAX = 2**32 - 1
 ULONG_MAX = 2**64 - 1
 
-# DAMON_MIN_REGION_SZ, in bytes: no region is smaller, and a quota below it moves nothing.
-PAGE_BYTES = 4096
-
-
 # What opens and closes a gate: the values of `high` and `mid`, in permil of free memory. There is
 # always some.
 GATE_METRIC = "free_mem_rate"

@@ -131,6 +131,7 @@ class Sweep:
     quota_bytes: int
     """The memory that it visits in one window."""
     window_us: int
+    page_bytes: int
     round_bytes: int
     """The memory that it visits in one round."""
     samples_per_s: float
@@ -216,6 +217,8 @@ class Plan:
     writes: Writes
     nodes: tuple[int, ...]
     """The nodes of the plan. If one has no memory any more, the plan is not valid."""
+    page_bytes: int
+    """The size of a page: no region is smaller, and a quota below it moves nothing."""
     degraded: tuple[str, ...] = ()
     """What this kernel cannot do of the plan, as sentences with the reason."""
     cgroups: tuple[Match, ...] = ()

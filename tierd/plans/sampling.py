@@ -3,7 +3,6 @@
 from tierd.configuration.config import Config
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans.damon import (
-    PAGE_BYTES,
     UINT_MAX,
     ULONG_MAX,
     AccessPattern,
@@ -53,13 +52,13 @@ def regions(node_bytes: int) -> Span:
     return NR_REGIONS if node_bytes <= LARGE_NODE_BYTES else NR_REGIONS_LARGE
 
 
-def demand_regions(node_bytes: int, intervals: Intervals, *, visits: bool) -> Span:
+def demand_regions(node_bytes: int, page_bytes: int, intervals: Intervals, *, visits: bool) -> Span:
     """Return the number of regions of a node under the demand tuner."""
     span = regions(node_bytes)
     span = Span(max(span.min, DEMAND_NR_REGIONS_LEAST), span.max)
     if not visits:
         return span
-    samples_per_s = node_bytes / PAGE_BYTES / SAMPLED_S
+    samples_per_s = node_bytes / page_bytes / SAMPLED_S
     most = max(NR_REGIONS_MIN, min(span.max, int(samples_per_s * intervals.sample_us / 1e6)))
     return Span(min(span.min, max(NR_REGIONS_MIN, most // 2)), most)
 
@@ -94,7 +93,7 @@ def asks_ages(config: Config) -> bool:
 
 
 def access_pattern(
-    config: Config, intervals: Intervals, loop: Controller, direction: Direction
+    config: Config, page_bytes: int, intervals: Intervals, loop: Controller, direction: Direction
 ) -> AccessPattern:
     """Return which regions are hot enough to promote, or cold enough to demote."""
     if direction is Direction.promote:
@@ -109,4 +108,4 @@ def access_pattern(
         age = 0
     if age_ms:
         age = -(-age_ms * 1000 // intervals.aggr_us)
-    return AccessPattern(Span(PAGE_BYTES, ULONG_MAX), accesses, Span(age, UINT_MAX))
+    return AccessPattern(Span(page_bytes, ULONG_MAX), accesses, Span(age, UINT_MAX))

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tierd.plans.damon import (
-    PAGE_BYTES,
     UINT_MAX,
     ULONG_MAX,
     AccessPattern,
@@ -29,7 +28,6 @@ from tierd.plans.plan import CLOSED_INPUT, TARGET, Grain, Migration, Sweep, Visi
 from tierd.plans.scope import Scope
 from tierd.units import format_rate
 
-ANY_REGION = AccessPattern(Span(PAGE_BYTES, ULONG_MAX), Span(0, UINT_MAX), Span(0, UINT_MAX))
 IN_ORDER = Weights(0, 0, 0)
 
 # Seconds of one round. A faster round takes a larger part of a processor, because each page costs
@@ -37,9 +35,9 @@ IN_ORDER = Weights(0, 0, 0)
 ROUND_S = 6.0
 RESET_ROUND_S = 2.0
 
-# The most memory that one sweep visits per second. A visit of a mapped page of 4 KiB takes 0.2 to
-# 1 us on real machines, so this is at most a quarter of a processor.
-BYTES_PER_S_MAX = 1 << 30
+# The most pages that one sweep visits per second. A visit of a mapped page takes 0.2 to 1 us on
+# real machines, so this is at most a quarter of a processor.
+PAGES_PER_S_MAX = 1 << 18
 
 # A sweep may find every page of a window to be one that moves. So it visits at most so many times
 # the rate limit, as a quota by region has it: the limit holds even if tierd is gone.
@@ -60,7 +58,12 @@ _NONE = (
 
 
 def sweeps(
-    by_region: tuple[Migration, ...], *, round_bytes: int, samples_per_s: float, gated: bool
+    by_region: tuple[Migration, ...],
+    *,
+    page_bytes: int,
+    round_bytes: int,
+    samples_per_s: float,
+    gated: bool,
 ) -> tuple[Sweep, ...]:
     """Return the sweeps of a node, for its migrations by regions. Their schemes follow these.
 
@@ -82,8 +85,9 @@ def sweeps(
             target_node=target,
             kdamond=by_region[0].kdamond,
             scheme=scheme,
-            quota_bytes=_quota_bytes(visit, round_bytes, rate, window_us),
+            quota_bytes=_quota_bytes(visit, page_bytes, round_bytes, rate, window_us),
             window_us=window_us,
+            page_bytes=page_bytes,
             round_bytes=round_bytes,
             samples_per_s=samples_per_s,
             gated=gated,
@@ -99,7 +103,9 @@ def scheme(sweep: Sweep, scope: Scope) -> Scheme:
     return Scheme(
         action=Action.migrate_cold if sweep.visit is Visit.demote else Action.migrate_hot,
         target_nid=sweep.target_node,
-        pattern=ANY_REGION,
+        pattern=AccessPattern(
+            Span(sweep.page_bytes, ULONG_MAX), Span(0, UINT_MAX), Span(0, UINT_MAX)
+        ),
         apply_interval_us=sweep.window_us,
         quota=Quota(
             bytes_max=sweep.quota_bytes,
@@ -135,18 +141,20 @@ def _id(visit: Visit, node: int, target: int) -> str:
     return f"{visit}-pages-{node}-{target}" if visit in _YOUNG else f"{visit}-pages-{node}"
 
 
-def _quota_bytes(visit: Visit, round_bytes: int, rate_bytes_per_s: float, window_us: int) -> int:
+def _quota_bytes(
+    visit: Visit, page_bytes: int, round_bytes: int, rate_bytes_per_s: float, window_us: int
+) -> int:
     """Return how much a sweep visits in one window: a whole number of pages.
 
     With a part of a page, kernels before 7.2 begin at the first address again in each window. If
     the rate limit is less than a page, nothing is visited.
     """
     round_s = RESET_ROUND_S if visit is Visit.reset else ROUND_S
-    speed = min(round_bytes / round_s, BYTES_PER_S_MAX)
+    speed = min(round_bytes / round_s, PAGES_PER_S_MAX * page_bytes)
     if visit is not Visit.reset:
         speed = min(speed, VISITED_PER_RATE_MAX * rate_bytes_per_s)
     visited = int(speed * window_us / 1e6)
-    return visited // PAGE_BYTES * PAGE_BYTES or max(1, visited)
+    return visited // page_bytes * page_bytes or max(1, visited)
 
 
 def _reason(sweep: Sweep, rate_max_bytes_per_s: float) -> str:

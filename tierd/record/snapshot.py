@@ -56,6 +56,8 @@ class SchemeStatus:
     """What the tuner asks for now; None where the kernel decides."""
     reason: str = ""
     """Why it moves as much as it does, in words."""
+    parked: bool = False
+    """True if the quota in force is less than a page, so that nothing moves."""
 
 
 @dataclass(frozen=True, slots=True)

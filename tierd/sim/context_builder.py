@@ -10,7 +10,6 @@ from errno import EINVAL, ENOMEM
 from itertools import pairwise
 
 from tierd.sim.context_spec import (
-    PAGE_BYTES,
     UINT_MAX,
     AccessPattern,
     Action,
@@ -44,8 +43,9 @@ _NODE_METRICS = {Metric.node_mem_used_bp, Metric.node_mem_free_bp, Metric.node_e
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Tells whether the cgroups and processes that a context refers to exist."""
+    """What the checks of a context ask of the machine."""
 
+    page_bytes: int
     has_cgroup: Callable[[str], bool]
     has_process: Callable[[int], bool]
 
@@ -56,7 +56,8 @@ def build(folder: Directory, series: KernelSeries, lookup: Lookup) -> ContextSpe
     if operations.value not in series.operations:
         raise Refused(EINVAL)
     addr_unit = int(staged(folder, "addr_unit", 1))
-    min_region = max(1, PAGE_BYTES // addr_unit) if operations is Operations.paddr else PAGE_BYTES
+    in_units = operations is Operations.paddr
+    min_region = max(1, lookup.page_bytes // addr_unit) if in_units else lookup.page_bytes
     attrs = _attrs(folder.directory("monitoring_attrs"))
     probes = _probes(folder, lookup)
     targets = _targets(
@@ -89,18 +90,18 @@ def build_goals(folder: Directory, lookup: Lookup) -> ContextSpec:
     )
 
 
-def check_start(spec: ContextSpec, series: KernelSeries) -> None:
+def check_start(spec: ContextSpec, series: KernelSeries, page_bytes: int) -> None:
     """Refuse a context as damon_start() does."""
     if series.sysfs_quirks.start_checks_unit:
-        _check_unit(spec)
+        _check_unit(spec, page_bytes)
     if series.sysfs_quirks.start_tests_commit:
         _check_commit(spec, series, nr_running=0)
 
 
-def check_commit(spec: ContextSpec, series: KernelSeries, nr_running: int) -> None:
+def check_commit(spec: ContextSpec, series: KernelSeries, page_bytes: int, nr_running: int) -> None:
     """Refuse a commit as damon_commit_ctx() does; `nr_running` targets run now."""
     if series.sysfs_quirks.commit_checks_unit:
-        _check_unit(spec)
+        _check_unit(spec, page_bytes)
         _check_commit(spec, series, nr_running)
 
 
@@ -109,8 +110,8 @@ def targets_after(spec: ContextSpec) -> int:
     return sum(not target.obsolete for target in spec.targets)
 
 
-def _check_unit(spec: ContextSpec) -> None:
-    min_region = max(1, PAGE_BYTES // spec.addr_unit)
+def _check_unit(spec: ContextSpec, page_bytes: int) -> None:
+    min_region = max(1, page_bytes // spec.addr_unit)
     if spec.operations is Operations.paddr and min_region & (min_region - 1):
         raise Refused(EINVAL)
 

@@ -9,7 +9,6 @@ simulation and not of its user.
 from dataclasses import dataclass
 from enum import StrEnum
 
-PAGE_BYTES = 4096
 UINT_MAX = 2**32 - 1
 ULONG_MAX = 2**64 - 1
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from tierd.sim import machine_model
-from tierd.sim.context_spec import PAGE_BYTES
 from tierd.sim.machine_model import MachineModel
 from tierd.sim.memory import PageSet
 from tierd.sim.sim_kernel import SimKernel
@@ -62,7 +61,7 @@ class Demo:
             round=int(rounds) + 1,
             left_s=BEGINS_S[at + 1] - second,
             hot_bytes=tuple(
-                (nid, memory.pages_of_set(HOT, nid) * PAGE_BYTES if is_hot else 0)
+                (nid, memory.pages_of_set(HOT, nid) * memory.page_bytes if is_hot else 0)
                 for nid in memory.nodes
             ),
             fast_nodes=self.fast_nodes,
@@ -83,7 +82,7 @@ def demo(name: str) -> Demo:
 def _events(machine: MachineModel) -> list[WorkloadEvent]:
     fast, slow = machine.tiers[0][1], machine.tiers[-1][1]
     sizes = {node.id: node.size_mib << 20 for node in machine.nodes}
-    hot_bytes = sum(sizes[node] for node in fast) // 4 // PAGE_BYTES * PAGE_BYTES
+    hot_bytes = sum(sizes[node] for node in fast) // 4 // machine.page_bytes * machine.page_bytes
     whole_us = ROUND_S * 1_000_000
     piece, jump, scatter, burst, idle, end = (second * 1_000_000 for second in BEGINS_S)
     hot, cold = PageSet(HOT, HOT_HZ), PageSet(COLD, COLD_HZ)

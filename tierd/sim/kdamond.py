@@ -14,7 +14,6 @@ from random import Random
 
 from tierd.sim import kernel_math
 from tierd.sim.context_spec import (
-    PAGE_BYTES,
     Attrs,
     ContextSpec,
     Operations,
@@ -397,7 +396,7 @@ class Kdamond:
         return interval_us // max(1, self._attrs.sample_us)
 
     def _min_region(self) -> int:
-        return max(1, PAGE_BYTES // self.spec.addr_unit)
+        return max(1, self._memory.page_bytes // self.spec.addr_unit)
 
     def _scheme_wait_us(self, scheme: Scheme) -> int:
         """Turn a scheme on or off by its watermarks; return its wait (damos_wmark_wait_us())."""

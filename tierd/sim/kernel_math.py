@@ -19,7 +19,7 @@ _MAX_SUBSCORE = 100  # DAMON_MAX_SUBSCORE
 _MAX_AGE_LOG = 32  # DAMON_MAX_AGE_IN_LOG
 
 # A scheme's speed before anything is measured: damos_set_effective_quota().
-_FIRST_BYTES_PER_MS = 4096 * 1024
+_FIRST_PAGES_PER_MS = 1024
 
 
 def goal_score(current: int, target: int) -> int:
@@ -78,6 +78,7 @@ def effective_bytes(
     charged_ns: int,
     min_region: int,
     *,
+    page_bytes: int,
     floor_last: bool,
 ) -> int:
     """Return the lowest of the goal, time and byte quotas (damos_set_effective_quota()).
@@ -89,7 +90,8 @@ def effective_bytes(
         return quota.bytes
     esz = esz_bp // SCORE_MET if quota.goals else ULONG_MAX
     if quota.ms:
-        speed = charged_bytes * 1_000_000 // charged_ns if charged_ns else _FIRST_BYTES_PER_MS
+        first = _FIRST_PAGES_PER_MS * page_bytes
+        speed = charged_bytes * 1_000_000 // charged_ns if charged_ns else first
         by_time = speed * quota.ms
         if floor_last:
             esz = max(min(by_time, esz), min_region)

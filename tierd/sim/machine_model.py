@@ -12,6 +12,9 @@ from typing import Any
 
 from tierd.errors import ExitCode, TierdError
 
+# The size of a page, if the machine does not say it.
+PAGE_BYTES = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class MachineNode:
@@ -34,7 +37,8 @@ class MachineModel:
     """A machine, and the tiers that a kernel makes of it (name, nodes), fastest first.
 
     `block_pages` is the number of pages that the simulated kernel keeps as one block. It is 1
-    unless the machine is too large to keep every page.
+    unless the machine is too large to keep every page. `page_bytes` is the size of a page; with
+    larger ones than 4096 the simulated machine stays as QEMU's q35 arranges it otherwise.
     """
 
     name: str
@@ -44,6 +48,7 @@ class MachineModel:
     tiers: tuple[tuple[str, tuple[int, ...]], ...]
     vm: bool = True
     block_pages: int = 1
+    page_bytes: int = PAGE_BYTES
 
 
 class NoSuchMachine(TierdError):
@@ -102,4 +107,5 @@ def _machine(name: str, raw: dict[str, Any]) -> MachineModel:
         tiers=tuple((tier["name"], tuple(tier["nodes"])) for tier in raw["tiers"]),
         vm=raw.get("vm", True),
         block_pages=raw.get("block_pages", 1),
+        page_bytes=raw.get("page_bytes", PAGE_BYTES),
     )

@@ -18,7 +18,7 @@ from itertools import chain
 from math import exp
 from random import Random
 
-from tierd.sim.context_spec import PAGE_BYTES, Range
+from tierd.sim.context_spec import Range
 from tierd.sim.machine_model import MachineModel
 from tierd.sim.zones import ZoneSpec, node_ranges, zone_specs
 
@@ -28,9 +28,9 @@ KERNEL = 2  # allocated and not on an LRU list: DAMON sees no folio there
 FREE = 3
 FIRST_SET = 4
 
-# The pages that an idle kernel has allocated after boot, on its first node and on each other node.
-_KERNEL_PAGES_FIRST = 14_500
-_KERNEL_PAGES_OTHER = 3_000
+# What an idle kernel has allocated after boot, on its first node and on each other node.
+_KERNEL_BYTES_FIRST = 14_500 * 4096
+_KERNEL_BYTES_OTHER = 3_000 * 4096
 _MAX_SETS = 256 - FIRST_SET
 # In one run kswapd looks at each block at most this often: first to clear its accessed bit, then
 # to see whether it was accessed again.
@@ -131,7 +131,8 @@ class Memory:
     ) -> None:
         self.machine = machine
         self.block_pages = block_pages or machine.block_pages
-        self.block_bytes = self.block_pages * PAGE_BYTES
+        self.page_bytes = machine.page_bytes
+        self.block_bytes = self.block_pages * self.page_bytes
         self.ranges = node_ranges(machine)
         self.counters = Counters()
         self.demotion_enabled = False
@@ -455,8 +456,8 @@ class Memory:
 
     def _boot(self) -> None:
         for index, nid in enumerate(sorted(self.nodes)):
-            pages = _KERNEL_PAGES_OTHER if index else _KERNEL_PAGES_FIRST
-            for block in self.take([nid], -(-pages // self.block_pages)):
+            size = _KERNEL_BYTES_OTHER if index else _KERNEL_BYTES_FIRST
+            for block in self.take([nid], -(-size // self.block_bytes)):
                 self.held[block] = KERNEL
         self.counters = Counters()
 

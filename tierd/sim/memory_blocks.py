@@ -9,7 +9,7 @@ from dataclasses import replace
 from errno import EBUSY, EINVAL
 
 from tierd.sim import kstrto
-from tierd.sim.context_spec import PAGE_BYTES, Range
+from tierd.sim.context_spec import Range
 from tierd.sim.file_tree import READ_WRITE, Directory, Fixed, Live, Refused
 from tierd.sim.firmware import whole
 from tierd.sim.memory import ABSENT, FREE, KERNEL, RESERVED, Memory, Zone
@@ -190,7 +190,7 @@ class MemoryBlocks:
         memory.ranges[zone.spec.nid] = _with(memory.ranges[zone.spec.nid], part)
 
     def _resize(self, zone: Zone, part: Range, blocks: int) -> None:
-        pages = (part.end - part.start) // PAGE_BYTES
+        pages = (part.end - part.start) // self._memory.page_bytes
         zone.spec = replace(
             zone.spec,
             present_pages=zone.spec.present_pages + (pages if blocks > 0 else -pages),
@@ -198,7 +198,7 @@ class MemoryBlocks:
         )
 
     def _folios(self, part: Range) -> range:
-        size = self._memory.block_pages * PAGE_BYTES
+        size = self._memory.block_bytes
         return range(part.start // size, part.end // size)
 
 

@@ -14,7 +14,6 @@ from tierd.sim.memory import Memory
 NODES = "sys/devices/system/node"
 TIERS = "sys/devices/virtual/memory_tiering"
 
-_KIB_PER_PAGE = 4
 _NUMASTAT = (
     "numa_hit",
     "numa_miss",
@@ -85,7 +84,7 @@ def meminfo_figures(memory: Memory, nids: Iterable[int]) -> dict[str, int]:
         "AnonPages": pages["nr_anon_pages"],
         "FilePages": pages["nr_file_pages"],
     }
-    return {name: value * _KIB_PER_PAGE for name, value in figures.items()}
+    return {name: value * memory.page_bytes // 1024 for name, value in figures.items()}
 
 
 class Nodes:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from errno import EIO
 
-from tierd.sim.context_spec import PAGE_BYTES, Range
+from tierd.sim.context_spec import Range
 from tierd.sim.damon_modules import bounded
 from tierd.sim.file_tree import READ_WRITE, Directory, Fixed, Live, Refused
 from tierd.sim.firmware import iomem
@@ -84,7 +84,7 @@ class Procfs:
         self._now_us = now_us
         self._cpus = sum(len(node.cpus) for node in machine.nodes)
         zones = [zone for node in memory.nodes.values() for zone in node.zones]
-        min_free_kib = sum(zone.spec.min_pages for zone in zones) * PAGE_BYTES // 1024
+        min_free_kib = sum(zone.spec.min_pages for zone in zones) * memory.page_bytes // 1024
         self._min_free = Sysctl(READ_WRITE, min_free_kib, changed=self.set_watermarks)
         self._scale = Sysctl(READ_WRITE, 10, 1, _WATERMARK_SCALE_MAX, self.set_watermarks)
 
@@ -120,7 +120,10 @@ class Procfs:
         """Set the watermarks after settings or memory have changed (__setup_per_zone_wmarks())."""
         zones = [zone for node in self._memory.nodes.values() for zone in node.zones]
         specs = with_watermarks(
-            tuple(zone.spec for zone in zones), self._min_free.value, self._scale.value
+            tuple(zone.spec for zone in zones),
+            self._memory.page_bytes,
+            self._min_free.value,
+            self._scale.value,
         )
         for zone, spec in zip(zones, specs, strict=True):
             zone.spec = spec
@@ -204,7 +207,7 @@ class Procfs:
             "low": mark if spec is None else spec.low_pages,
             "high": mark if spec is None else spec.high_pages,
             "promo": mark if spec is None else spec.promo_pages,
-            "spanned": (span.end - span.start) // PAGE_BYTES,
+            "spanned": (span.end - span.start) // self._memory.page_bytes,
             "present": present,
             "managed": 0 if spec is None else spec.managed_pages,
             "cma": 0,
@@ -237,7 +240,7 @@ class Procfs:
         lines.append("  pagesets")
         for cpu in range(self._cpus):
             lines += [f"    cpu: {cpu}", *zoneinfo.pageset, "  vm stats threshold: 0"]
-        start = self._span(zone).start // PAGE_BYTES
+        start = self._span(zone).start // self._memory.page_bytes
         tail = [line for line in zoneinfo.tail if not line.startswith("  start_pfn")]
         lines += [*tail[:1], f"  start_pfn:           {start}", *tail[1:]]
         return lines

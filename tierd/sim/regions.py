@@ -11,7 +11,7 @@ from itertools import accumulate
 from math import comb
 from random import Random
 
-from tierd.sim.context_spec import PAGE_BYTES, Range
+from tierd.sim.context_spec import Range
 from tierd.sim.memory import FIRST_SET, Memory
 
 # The tables of the binomial distribution know this many steps of probability.
@@ -62,7 +62,7 @@ class Sampler:
             for index, known in enumerate(memory.sets)
             if known.rate_hz > 0
         ]
-        watched = samples * PAGE_BYTES
+        watched = samples * memory.page_bytes
         for region in regions:
             start, end = region.start * addr_unit, region.end * addr_unit
             region.sampled += watched / (end - start)

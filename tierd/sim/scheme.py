@@ -167,6 +167,7 @@ class Scheme:
             quota_state.total,
             quota_state.total_ns,
             apply_context.min_region,
+            page_bytes=apply_context.memory.page_bytes,
             floor_last=self.quirks.time_quota_floor_last,
         )
 

@@ -38,8 +38,6 @@ T = TypeVar("T")
 DAMON = "sys/kernel/mm/damon/admin/kdamonds"
 CGROUPS = "sys/fs/cgroup"
 
-# sysfs takes at most a page in one write(2).
-_WRITE_BYTES_MAX = 4096
 # init and kthreadd.
 _PROCESSES = (1, 2)
 
@@ -241,7 +239,11 @@ class SimKernel:
         return tuple(self._files.directory(folder).walk())
 
     def _install_damon(self) -> None:
-        lookup = Lookup(has_cgroup=self.cgroups.__contains__, has_process=self._has_process)
+        lookup = Lookup(
+            self.machine.page_bytes,
+            has_cgroup=self.cgroups.__contains__,
+            has_process=self._has_process,
+        )
         kernel = KernelParts(self.series, self.scheduler, self._threads, lookup, self.lock)
         self._kdamonds = KdamondsDirectory(kernel)
         self._threads.alive = self._kdamonds.pids
@@ -268,11 +270,12 @@ class SimKernel:
 
     def _cgroup_bytes(self, path: str) -> int:
         pages = sum(self.memory.cgroup_pages(path, nid) for nid in self.memory.nodes)
-        return pages * 4096
+        return pages * self.memory.page_bytes
 
     def _cgroup_numa_stat(self, path: str) -> str:
         nodes = (
-            f"N{nid}={self.memory.cgroup_pages(path, nid) * 4096}" for nid in self.memory.nodes
+            f"N{nid}={self.memory.cgroup_pages(path, nid) * self.memory.page_bytes}"
+            for nid in self.memory.nodes
         )
         return f"anon {' '.join(nodes)}"
 
@@ -301,8 +304,10 @@ class SimKernel:
             raise Refused(EACCES)
         if not value:
             return  # sysfs_kf_write() has nothing to hand on
-        if len(value.encode("utf-8", "surrogateescape")) > _WRITE_BYTES_MAX:
-            file.write(value[:_WRITE_BYTES_MAX])
+        # sysfs takes at most a page in one write(2).
+        most = self.memory.page_bytes
+        if len(value.encode("utf-8", "surrogateescape")) > most:
+            file.write(value[:most])
             raise Refused(EIO)
         file.write(value)
         self._refresher.skip()

@@ -162,7 +162,7 @@ class KdamondDirectory:
         self._thread = None
         self._left.clear()
         spec = build(context, kernel.series, kernel.lookup)
-        check_start(spec, kernel.series)
+        check_start(spec, kernel.series, kernel.lookup.page_bytes)
         pid = kernel.threads.start()
         self._thread = kernel.scheduler.start(spec, pid)
         self._nr_targets = targets_after(spec)
@@ -200,7 +200,7 @@ class KdamondDirectory:
         with self._waiting():
             try:
                 spec = build(context, kernel.series, kernel.lookup)
-                check_commit(spec, kernel.series, self._nr_targets)
+                check_commit(spec, kernel.series, kernel.lookup.page_bytes, self._nr_targets)
             except Refused as refused:
                 spec, code = None, refused.code
             outcome = kernel.scheduler.serve(thread, Request.commit, spec)

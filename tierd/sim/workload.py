@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tierd.sim.context_spec import PAGE_BYTES
 from tierd.sim.memory import Memory, PageSet
 
 
@@ -119,7 +118,7 @@ class Workload:
             case Place():
                 if event.page_set not in memory.sets:
                     memory.add_set(event.page_set)
-                pages = event.bytes // PAGE_BYTES
+                pages = event.bytes // memory.page_bytes
                 memory.populate(event.page_set.name, pages, event.nodes, now_us)
             case Scatter():
                 self._scatter(memory, event, now_us)
@@ -127,7 +126,7 @@ class Workload:
                 blocks = [at for name in event.names for at in memory.find(name, len(memory.held))]
                 self._mix(memory, event.names, blocks)
             case Release():
-                memory.release(event.name, event.bytes // PAGE_BYTES)
+                memory.release(event.name, event.bytes // memory.page_bytes)
             case ChangeRate():
                 memory.set_rate(event.name, event.rate_hz)
             case Shift():
@@ -136,7 +135,7 @@ class Workload:
     def _scatter(self, memory: Memory, event: Scatter, now_us: int) -> None:
         for page_set, size in event.sets:
             memory.add_set(page_set)
-            memory.populate(page_set.name, size // PAGE_BYTES, event.nodes, now_us)
+            memory.populate(page_set.name, size // memory.page_bytes, event.nodes, now_us)
         names = tuple(page_set.name for page_set, _ in event.sets)
         blocks = [at for name in names for at in memory.find(name, len(memory.held))]
         self._mix(memory, names, blocks)

@@ -9,7 +9,7 @@ from itertools import accumulate
 from math import log
 from random import Random
 
-from tierd.sim.context_spec import PAGE_BYTES
+from tierd.sim.machine_model import PAGE_BYTES
 from tierd.sim.memory import Memory, PageSet
 
 # Enough pages that the shares of the classes are right within a few percent.
@@ -37,10 +37,10 @@ class Store:
         )
         return sum(here.values()) / everywhere
 
-    def best(self, pages: int) -> float:
-        """Return the share that a node would serve if it had the hottest pages, so many."""
+    def best(self, size_bytes: int) -> float:
+        """Return the share that a node of a size would serve if it had the hottest pages."""
         whole = sum(page_set.rate_hz * size for page_set, size in self.sets)
-        left, found = pages * PAGE_BYTES, 0.0
+        left, found = size_bytes, 0.0
         for page_set, size in self.sets:
             taken = min(left, size)
             found += page_set.rate_hz * taken
@@ -57,6 +57,7 @@ def store(
     values_per_page: int = 8,
     classes: int = 24,
     seed: int = 1,
+    page_bytes: int = PAGE_BYTES,
 ) -> Store:
     """Return a store whose pages are accessed `mean_hz` times a second on average."""
     rng = Random(seed)
@@ -75,7 +76,7 @@ def store(
         groups.setdefault(min(classes - 1, int((hottest - log(page)) / step)), []).append(page)
     # Whole pages for each class, so that the store has its size.
     ends = [
-        round(end * size_bytes / PAGE_BYTES / SAMPLED_PAGES)
+        round(end * size_bytes / page_bytes / SAMPLED_PAGES)
         for end in accumulate(map(len, groups.values()))
     ]
     sizes = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
@@ -83,7 +84,7 @@ def store(
         tuple(
             (
                 PageSet(f"{name}{number}", scale * sum(group) / len(group), at_random=True),
-                pages_ * PAGE_BYTES,
+                pages_ * page_bytes,
             )
             for number, (group, pages_) in enumerate(zip(groups.values(), sizes, strict=True))
             if pages_

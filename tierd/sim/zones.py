@@ -2,13 +2,13 @@
 
 All functions are pure. They follow mm/page_alloc.c (__setup_per_zone_wmarks(),
 calculate_min_free_kbytes(), setup_per_zone_lowmem_reserve()) and mm/khugepaged.c
-(set_recommended_min_free_kbytes()), for x86-64 with 4 KiB pages.
+(set_recommended_min_free_kbytes()), for the zones of x86-64.
 """
 
 from dataclasses import dataclass, replace
 from math import isqrt
 
-from tierd.sim.context_spec import PAGE_BYTES, Range
+from tierd.sim.context_spec import Range
 from tierd.sim.machine_model import MachineModel
 
 MIB = 2**20
@@ -24,16 +24,15 @@ _ZONES = (("DMA", 0, 16 * MIB), ("DMA32", 16 * MIB, _HIGH_START), ("Normal", _HI
 # sysctl_lowmem_reserve_ratio of zones that have a higher zone above them.
 _RESERVE_RATIO = 256
 
-# Pages that are taken before the page allocator starts, as in the virtual machines of tests/vm:
-# struct pages and a few more on each node; kernel and initrd on the first node; in the first MiB
-# the hole of the firmware and the code that boots other CPUs.
+# What is taken before the page allocator starts, as in the virtual machines of tests/vm: struct
+# pages and a few pages more on each node; kernel and initrd on the first node; in the first MiB the
+# hole of the firmware and the code that boots other CPUs.
 _STRUCT_PAGE_BYTES = 64
 _NODE_RESERVED_PAGES = 43
-_BOOT_RESERVED_PAGES = 9_600
-_DMA_ABSENT_PAGES = 98
-_DMA_RESERVED_PAGES = 158
+_BOOT_RESERVED_BYTES = 9_600 * 4096
+_DMA_ABSENT_BYTES = 98 * 4096
+_DMA_RESERVED_BYTES = 158 * 4096
 
-_PAGEBLOCK_PAGES = 512
 _PCP_TYPES = 3  # MIGRATE_PCPTYPES
 _MIN_FREE_KIB = (128, 262_144)
 
@@ -79,31 +78,34 @@ def zone_specs(
     With min_free_kbytes None the kernel chooses the value.
     """
     zones = _managed(machine)
-    wanted = min_free_kbytes or default_min_free_kbytes(zones, thp=thp)
+    page = machine.page_bytes
+    wanted = min_free_kbytes or default_min_free_kbytes(zones, page, thp=thp)
     zones = tuple(_with_reserve(zone, zones) for zone in zones)
-    return with_watermarks(zones, wanted, watermark_scale_factor)
+    return with_watermarks(zones, page, wanted, watermark_scale_factor)
 
 
-def default_min_free_kbytes(zones: tuple[ZoneSpec, ...], *, thp: bool) -> int:
+def default_min_free_kbytes(zones: tuple[ZoneSpec, ...], page_bytes: int, *, thp: bool) -> int:
     """Return the kernel's min_free_kbytes: a square root, and more if huge pages are on."""
+    page_kib = page_bytes // 1024
     buffer_pages = sum(zone.managed_pages for zone in zones)
     least, most = _MIN_FREE_KIB
-    plain = max(least, min(most, isqrt(buffer_pages * 4 * 16)))
+    plain = max(least, min(most, isqrt(buffer_pages * page_kib * 16)))
     if not thp:
         return plain
-    recommended = _PAGEBLOCK_PAGES * len(zones) * (2 + _PCP_TYPES * _PCP_TYPES)
-    high = sum(zone.high_pages for zone in with_watermarks(zones, plain, 10))
-    return max(plain, min(recommended, (buffer_pages - high) // 20) * 4)
+    # pageblock_nr_pages: a huge page, which is a table of pages.
+    recommended = page_bytes // 8 * len(zones) * (2 + _PCP_TYPES * _PCP_TYPES)
+    high = sum(zone.high_pages for zone in with_watermarks(zones, page_bytes, plain, 10))
+    return max(plain, min(recommended, (buffer_pages - high) // 20) * page_kib)
 
 
 def with_watermarks(
-    zones: tuple[ZoneSpec, ...], min_free_kbytes: int, watermark_scale_factor: int
+    zones: tuple[ZoneSpec, ...], page_bytes: int, min_free_kbytes: int, watermark_scale_factor: int
 ) -> tuple[ZoneSpec, ...]:
     """Return the zones with their share of min_free_kbytes and the watermarks above it."""
     managed = sum(zone.managed_pages for zone in zones)
+    pages_min = min_free_kbytes * 1024 // page_bytes
     return tuple(
-        _with_watermarks(zone, min_free_kbytes // 4, managed, watermark_scale_factor)
-        for zone in zones
+        _with_watermarks(zone, pages_min, managed, watermark_scale_factor) for zone in zones
     )
 
 
@@ -121,6 +123,7 @@ def _with_watermarks(zone: ZoneSpec, pages_min: int, managed: int, scale: int) -
 
 def _managed(machine: MachineModel) -> tuple[ZoneSpec, ...]:
     zones: list[ZoneSpec] = []
+    page = machine.page_bytes
     for nid, ranges in sorted(node_ranges(machine).items()):
         present = [
             (name, Range(max(part.start, low), min(part.end, high)))
@@ -128,18 +131,18 @@ def _managed(machine: MachineModel) -> tuple[ZoneSpec, ...]:
             for part in ranges
             if part.start < high and low < part.end
         ]
-        node_pages = sum(part.end - part.start for part in ranges) // PAGE_BYTES
-        reserved = node_pages * _STRUCT_PAGE_BYTES // PAGE_BYTES + _NODE_RESERVED_PAGES
+        node_pages = sum(part.end - part.start for part in ranges) // page
+        reserved = node_pages * _STRUCT_PAGE_BYTES // page + _NODE_RESERVED_PAGES
         # Kernel and initrd are on the first node.
-        reserved += 0 if zones else _BOOT_RESERVED_PAGES
+        reserved += 0 if zones else _BOOT_RESERVED_BYTES // page
         # The pages that are taken before the allocator starts come out of the largest zone.
         largest = max(present, key=lambda item: item[1].end - item[1].start)[1]
         for name, part in present:
-            pages = (part.end - part.start) // PAGE_BYTES
+            pages = (part.end - part.start) // page
             managed = pages - reserved if part == largest else pages
             if part.start == 0:
-                pages -= _DMA_ABSENT_PAGES
-                managed = pages - _DMA_RESERVED_PAGES
+                pages -= _DMA_ABSENT_BYTES // page
+                managed = pages - _DMA_RESERVED_BYTES // page
             zones.append(ZoneSpec(nid, name, part, pages, managed))
     return tuple(zones)
 

@@ -9,11 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample
-from tierd.plans.damon import PAGE_BYTES
 from tierd.plans.plan import Controller, Direction, Migration, Plan, Sense, Sensor, Sweep
-
-# What AnonHugePages counts, on x86-64 and on arm64 with pages of 4 KiB.
-HUGE_PAGE_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +19,7 @@ class Limits:
     controller: Controller
     migrations: tuple[Migration, ...]
     """Those that go by regions."""
+    page_bytes: int
     headroom_bp: int
     charges_failures: bool
     """True if a byte that was tried and not moved uses up quota (before fail_charge, 7.2)."""
@@ -58,11 +55,6 @@ class NodeMeasurement:
     @property
     def used_bytes(self) -> int:
         return self.total_bytes - self.free_bytes
-
-    @property
-    def pages(self) -> float:
-        """How many pages it has. A huge page counts as one."""
-        return self.huge_bytes / HUGE_PAGE_BYTES + (self.total_bytes - self.huge_bytes) / PAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

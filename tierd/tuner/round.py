@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
+from tierd.topology import huge_page_bytes
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
@@ -22,9 +23,9 @@ HEAT_CLEAR_S = 0.25
 NEW_CLEAR_S = 4.0
 FAINT_CLEAR_S = 12.0
 
-# A huge page (2 MiB) needs free memory of its size above the watermark. Up to three may be on their
+# A huge page needs free memory of its size above the watermark. Up to three may be on their
 # way at once. With less room, kernels 6.17 to 7.2 copy it to its own node.
-HUGE_ROOM_BYTES = 3 * (2 << 20)
+HUGE_ROOM_PAGES = 3
 
 # Hot memory may be huge pages if the huge pages of its node are at least this share of it.
 HUGE_SHARE = 0.5
@@ -189,7 +190,8 @@ class FastNode:
     @property
     def huge_room_bytes(self) -> int:
         """The bytes above the mark that huge pages need to arrive."""
-        return HUGE_ROOM_BYTES if any(flow.may_be_huge for flow in self.ups) else 0
+        room_bytes = HUGE_ROOM_PAGES * huge_page_bytes(self.limits.page_bytes)
+        return room_bytes if any(flow.may_be_huge for flow in self.ups) else 0
 
     def with_quota(self, want: Want, flow: Flow) -> Want:
         """Return the want with a quota per window. It is larger if failed tries use up quota."""
@@ -204,7 +206,9 @@ class FastNode:
 
 def can_be_visited(node: NodeMeasurement, sweep: Sweep) -> bool:
     """Return whether samples leave pages young for long enough that visits tell what is idle."""
-    return node.pages >= SAMPLED_S_MIN * sweep.samples_per_s
+    huge_pages = node.huge_bytes / huge_page_bytes(sweep.page_bytes)
+    small_pages = (node.total_bytes - node.huge_bytes) / sweep.page_bytes
+    return huge_pages + small_pages >= SAMPLED_S_MIN * sweep.samples_per_s
 
 
 def dead_bytes(node: NodeMeasurement) -> float:

@@ -17,11 +17,11 @@ Rules of this file:
 from dataclasses import dataclass
 from math import ceil, log, log2
 
-from tierd.plans.damon import PAGE_BYTES
 from tierd.plans.plan import TARGET
 
-# If a late write causes one doubling too many, the quota is still below a page.
-PARKED_BYTES = PAGE_BYTES // 4
+# A parked quota as a part of a page. If a late write causes one doubling too many, the quota is
+# still below a page.
+PARKED_PARTS = 4
 
 # What a quota in use loses per window (1 %) if no new input comes. With windows of 100 ms it is
 # half in 7 s, and a quota of 20 MB is below a page in 85 s.
@@ -114,15 +114,15 @@ def grown(quota_bytes: int, value: int, windows: float) -> int:
     return min(BELIEVED_MAX_BYTES, max(1, round(quota_bytes * times)))
 
 
-def throttle(quota_bytes: int, wanted_bytes: int, limit_bytes: int) -> Input:
+def throttle(quota_bytes: int, wanted_bytes: int, limit_bytes: int, page_bytes: int) -> Input:
     """Return the input that brings a quota to the wanted bytes. Less than a page parks it."""
     quota_bytes = max(1, quota_bytes)
     if quota_bytes > SHRINK_MAX * limit_bytes:
         return RESET
-    parks = wanted_bytes < PAGE_BYTES
+    parks, parked_bytes = wanted_bytes < page_bytes, page_bytes // PARKED_PARTS
     then = TARGET if parks else TARGET + DECAY
-    ratio = (PARKED_BYTES if parks else wanted_bytes) / quota_bytes
-    if parks and PARKED_BYTES / 2 < quota_bytes < PAGE_BYTES:
+    ratio = (parked_bytes if parks else wanted_bytes) / quota_bytes
+    if parks and parked_bytes / 2 < quota_bytes < page_bytes:
         return KEEP
     if not parks and abs(ratio - 1) <= TOLERANCE:
         return FADE

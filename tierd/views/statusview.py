@@ -34,9 +34,6 @@ BAR_CELLS_MIN, BAR_CELLS_MAX = 10, 60
 USED, COLD, HOT, FREE, GOAL = "#", "-", "+", ".", "|"
 LEGEND = f"{USED} used   {COLD} cold   {HOT} hot   {FREE} free   {GOAL} headroom"
 
-# DAMON moves whole pages, and no page is smaller than this. A smaller quota moves nothing.
-PAGE_BYTES = 4096
-
 # In a narrower terminal the bars leave out the names of the tiers.
 WIDE = 76
 
@@ -287,7 +284,7 @@ def _row(scheme: Mapping[str, Any]) -> tuple[str, ...]:
     if effective is None:
         quota = f"? of {limit}"
     else:
-        quota = f"{format_size(effective)} of {limit}" if effective >= PAGE_BYTES else "parked"
+        quota = "parked" if scheme.get("parked") else f"{format_size(effective)} of {limit}"
     return (
         scheme["scheme"],
         format_rate(scheme["applied_bytes_per_s"]),

@@ -9,7 +9,7 @@ from tierd.errors import ExitCode, TierdError
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 from tierd.views.render import moment
-from tierd.views.statusview import PAGE_BYTES, wrapped
+from tierd.views.statusview import wrapped
 
 Look = Mapping[str, Any]
 
@@ -109,7 +109,7 @@ def figures(scheme: Mapping[str, Any]) -> Iterator[str]:
     """Return sentences about the quota of a scheme, and about how much of its try has moved."""
     quota = scheme["quota_effective_bytes"]
     if quota is not None:
-        may = format_size(quota) if quota >= PAGE_BYTES else "nothing"
+        may = "nothing" if scheme.get("parked") else format_size(quota)
         most = format_size(scheme["quota_bytes_max"])
         yield f"quota: {may} per window now, {most} per window at most"
     tried, moved = scheme.get("tried_bytes_total", 0), scheme["applied_bytes_total"]

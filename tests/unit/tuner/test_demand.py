@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fixtures.pages import PAGE_BYTES
 from tests.fixtures.readings import (
     DOWN,
     HEADROOM,
@@ -19,7 +20,6 @@ from tests.fixtures.readings import (
     rates,
     reading,
 )
-from tierd.plans.damon import PAGE_BYTES
 from tierd.plans.plan import Migration
 from tierd.tuner import demand
 from tierd.tuner.benefit import HOLD_OFF_S_MAX

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierd.plans.damon import PAGE_BYTES
+from tests.fixtures.pages import PAGE_BYTES
 from tierd.plans.plan import TARGET
 from tierd.sim import kernel_math
 from tierd.tuner.throttle import (
     BELIEVED_MAX_BYTES,
     KEEP,
-    PARKED_BYTES,
+    PARKED_PARTS,
     RESET,
     SHRINK_MAX,
     TOLERANCE,
@@ -18,6 +18,8 @@ from tierd.tuner.throttle import (
     grown,
     throttle,
 )
+
+PARKED_BYTES = PAGE_BYTES // PARKED_PARTS
 
 QUOTAS = st.integers(1, 1 << 34)
 SOME = st.integers(PAGE_BYTES, 1 << 34)
@@ -39,14 +41,14 @@ def after(quota_bytes: int, given_: Input, windows: int | None = None) -> int:
 
 @given(QUOTAS, SOME)
 def test_a_quota_gets_to_where_it_is_wanted(quota_bytes: int, wanted_bytes: int) -> None:
-    found = after(quota_bytes, throttle(quota_bytes, wanted_bytes, LIMIT))
+    found = after(quota_bytes, throttle(quota_bytes, wanted_bytes, LIMIT, PAGE_BYTES))
     slack = TOLERANCE + ROUNDING
     assert found * (1 - slack) - 1 <= wanted_bytes <= found * (1 + slack) + wanted_bytes * slack + 1
 
 
 @given(QUOTAS, st.integers(0, PAGE_BYTES - 1))
 def test_what_is_not_wanted_ends_below_a_page(quota_bytes: int, wanted_bytes: int) -> None:
-    given_ = throttle(quota_bytes, wanted_bytes, LIMIT)
+    given_ = throttle(quota_bytes, wanted_bytes, LIMIT, PAGE_BYTES)
     assert after(quota_bytes, given_) < PAGE_BYTES
     # After one window too many the quota is still parked, and it stays there.
     assert after(quota_bytes, given_, given_.windows + 1) < PAGE_BYTES
@@ -55,7 +57,7 @@ def test_what_is_not_wanted_ends_below_a_page(quota_bytes: int, wanted_bytes: in
 
 @given(QUOTAS, QUOTAS)
 def test_growth_is_for_a_counted_time_and_then_it_shrinks(quota: int, wanted: int) -> None:
-    given_ = throttle(quota, wanted, LIMIT)
+    given_ = throttle(quota, wanted, LIMIT, PAGE_BYTES)
     grows = given_.value < TARGET
     assert not grows or 0 < given_.windows <= 34
     assert given_.then >= TARGET
@@ -67,18 +69,18 @@ def test_growth_is_for_a_counted_time_and_then_it_shrinks(quota: int, wanted: in
 
 
 def test_a_parked_quota_is_left_alone() -> None:
-    assert throttle(PARKED_BYTES, 0, LIMIT) == KEEP
-    assert throttle(PAGE_BYTES - 1, 0, LIMIT) == KEEP
+    assert throttle(PARKED_BYTES, 0, LIMIT, PAGE_BYTES) == KEEP
+    assert throttle(PAGE_BYTES - 1, 0, LIMIT, PAGE_BYTES) == KEEP
 
 
 def test_from_rest_to_a_rate_takes_a_doubling_per_window() -> None:
-    given_ = throttle(PARKED_BYTES, 2_000_000, LIMIT)
+    given_ = throttle(PARKED_BYTES, 2_000_000, LIMIT, PAGE_BYTES)
     assert given_.windows == 11
-    assert throttle(1, 2_000_000, LIMIT).windows == 21
+    assert throttle(1, 2_000_000, LIMIT, PAGE_BYTES).windows == 21
 
 
 def test_a_window_too_many_while_shrinking_costs_little() -> None:
-    given_ = throttle(2_000_000, 0, LIMIT)
+    given_ = throttle(2_000_000, 0, LIMIT, PAGE_BYTES)
     assert after(2_000_000, given_, given_.windows + 1) >= PARKED_BYTES / 4
 
 
@@ -95,7 +97,7 @@ def test_what_is_far_beyond_its_limit_begins_at_a_byte_again(
     limit: int, quota: int, wanted: int
 ) -> None:
     """A quota that is not so far beyond its limit is never reset."""
-    given_ = throttle(quota, wanted, limit)
+    given_ = throttle(quota, wanted, limit, PAGE_BYTES)
     assert (given_ == RESET) is (quota > SHRINK_MAX * limit)
     if given_ == RESET:
         assert after(quota, given_) == 1
@@ -116,7 +118,7 @@ def test_half_a_window_is_half_a_doubling() -> None:
 
 def test_a_little_growth_is_not_left_to_a_single_window() -> None:
     """With a single window, one too many would square the growth, and one too few undo it."""
-    given_ = throttle(1_000_000, 1_700_000, LIMIT)
+    given_ = throttle(1_000_000, 1_700_000, LIMIT, PAGE_BYTES)
     assert given_.windows == 2
     assert 1_250_000 < after(1_000_000, given_, 1) < 1_350_000
     assert after(1_000_000, given_, 3) < 1.35 * 1_700_000
@@ -125,7 +127,7 @@ def test_a_little_growth_is_not_left_to_a_single_window() -> None:
 @given(QUOTAS, SOME)
 def test_a_window_too_many_is_at_most_twice_what_was_wanted(quota: int, wanted: int) -> None:
     """With one window too few it is at least half."""
-    given_ = throttle(quota, wanted, LIMIT)
+    given_ = throttle(quota, wanted, LIMIT, PAGE_BYTES)
     if given_.value < TARGET:
         assert after(quota, given_, given_.windows + 1) <= 2 * (1 + ROUNDING) * wanted
         assert after(quota, given_, given_.windows - 1) >= wanted // 2 * (1 - ROUNDING) - 1

@@ -6,6 +6,7 @@ after the start of `tierd run --simulate` in virtual time.
 
 import pytest
 
+from tests.fixtures.pages import PAGE_BYTES
 from tests.test_tidy import ROOT
 from tierd import feedback
 from tierd.plans.damon import Metric
@@ -24,6 +25,7 @@ MB = 1_000_000
 
 LIMITS = Limits(
     controller=Controller.demand,
+    page_bytes=PAGE_BYTES,
     migrations=(
         Migration(
             id=DOWN,
