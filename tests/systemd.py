@@ -38,13 +38,19 @@ def find(which: str) -> Analyze | str:
     if which == "own":
         own = shutil.which("systemd-analyze")
         return "systemd-analyze is not installed" if own is None else _known((own,))
+    found = newer(PROGRAM)
+    return found if isinstance(found, str) else _known(found)
+
+
+def newer(program: str) -> tuple[str, ...] | str:
+    """Return the words that run a program of Debian 13's systemd, or why there is none."""
     try:
         tree = cache.made(
             f"systemd-{MAJOR}", lambda into: unpacked.fetch("systemd", NEWER_SUITE, into)
         )
     except VmError as error:
         return f"no systemd {MAJOR}: {error}"
-    return _known(unpacked.argv(tree, PROGRAM))
+    return unpacked.argv(tree, program)
 
 
 def _known(argv: tuple[str, ...]) -> Analyze:

@@ -16,7 +16,7 @@ def main() -> int:
     served = Served(socket)
     stage = service.Stage("a served machine", served, served, "simulated", ServedInbox)
     options = service.Options(
-        root=Path("/"),
+        root=run_dir,
         folder=RunDir(run_dir, state_dir),
         config=config,
         config_required=True,

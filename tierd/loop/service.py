@@ -185,6 +185,8 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
             pages={"/": StatusPage(_page_sources(published, chronicle))},
         )
         metrics_output.start(config)
+        if not stage.serves_files:
+            metrics_output.start_report(options.root)
         notifier = systemd.notifier(os.environ, time.monotonic)
         display = options.display(metrics_output.url) if options.display else None
         try:

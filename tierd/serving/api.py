@@ -134,7 +134,7 @@ class Server:
             self.path.unlink(missing_ok=True)
 
 
-def listen(path: Path) -> socket.socket:
+def listen(path: Path, mode: int = 0o660) -> socket.socket:
     """Return a listening socket at the path; one that a killed tierd has left is replaced."""
     address = socket_address(path)
     listener = socket.socket(socket.AF_UNIX)
@@ -146,7 +146,7 @@ def listen(path: Path) -> socket.socket:
         raise FileError(
             f"cannot listen on {path}: {error.strerror}", "name another directory with --run-dir"
         ) from error
-    path.chmod(0o660)
+    path.chmod(mode)
     _open_to_readers(path)
     listener.listen(BACKLOG_MAX)
     return listener

@@ -16,7 +16,7 @@ from tierd.errors import TierdError
 from tierd.record import daemon_counts
 from tierd.record.daemon_counts import DaemonCounts
 from tierd.record.snapshot import EventStatus, Snapshot, State
-from tierd.serving import metrics_text, webserver
+from tierd.serving import api, metrics_text, webserver
 from tierd.serving.metrics import Seen
 from tierd.serving.webserver import Page, Pages, WebServer
 
@@ -27,6 +27,9 @@ TEXTFILE_S = 10.0
 LOOP_AGE_S_MAX = 120.0
 
 WELL = (State.active, State.observing, State.paused)
+
+# Where systemd looks for sockets that tell metrics, since 260. Without it nobody would ask.
+REPORTS = Path("run/systemd/report")
 
 log = logging.getLogger("tierd")
 
@@ -53,6 +56,7 @@ class MetricsOutput:
     """When the last tick of the loop ended; before the first tick, when this object was made."""
     _kept: DaemonCounts | None = None
     _server: WebServer | None = None
+    _report: api.Server | None = None
     _textfile: Path | None = None
     _plain: Callable[[], bytes] | None = None
     _textfile_s: float = float("-inf")
@@ -96,9 +100,23 @@ class MetricsOutput:
             except TierdError as error:
                 self._tell(error)
 
+    def start_report(self, root: Path) -> None:
+        """Tell metrics to systemd too, if it collects them on this machine."""
+        if not (root / REPORTS).is_dir():
+            return
+        # Most machines do not need it.
+        from tierd.serving import varlink
+
+        try:
+            self._report = varlink.serve(root / REPORTS, lambda: self.seen)
+        except TierdError as error:
+            self._tell(error)
+
     def stop(self) -> None:
-        """Stop the server, remove the textfile, and write the counts to disk."""
+        """Stop the servers, remove the textfile, and write the counts to disk."""
         self._keep()
+        if self._report is not None:
+            self._report.stop()
         if self._server is not None:
             self._server.stop()
         if self._textfile is not None:

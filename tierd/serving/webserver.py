@@ -174,6 +174,10 @@ class WebServer:
     busy: bytes = b""
     """The answer for a client while WAITING_MAX threads are busy."""
     tls: Tls | None = None
+    end: bytes = HEAD_END
+    """The bytes that end a request."""
+    stays: bool = False
+    """True if a client may send its next request after the answer, within its time."""
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _clients: dict[int, Client] = field(default_factory=dict)
     """The clients by descriptor, the oldest first. Their time limits end in the same order."""
@@ -251,11 +255,7 @@ class WebServer:
                     return
                 client.answer = memoryview(reply)
             if client.answer is not None:
-                client.answer = client.answer[client.sock.send(client.answer) :]
-                if not client.answer:
-                    self._drop(client)
-                    return
-                self._selector.modify(client.sock, selectors.EVENT_WRITE)
+                self._send(client, client.answer)
         except BlockingIOError:
             return
         except OSError as error:
@@ -265,17 +265,38 @@ class WebServer:
             elif wanted == selectors.EVENT_WRITE:
                 self._selector.modify(client.sock, wanted)
 
+    def _send(self, client: Client, answer: memoryview) -> None:
+        """Send as much as can be sent now, and wait for what comes next."""
+        client.answer = answer[client.sock.send(answer) :]
+        if client.answer:
+            self._selector.modify(client.sock, selectors.EVENT_WRITE)
+        elif self.stays:
+            client.answer = None
+            # One request at a time, so that others have their turn. If the next one has come
+            # already, the selector must not wait for more bytes.
+            is_next = self.end in client.heard
+            mask = selectors.EVENT_WRITE if is_next else selectors.EVENT_READ
+            self._selector.modify(client.sock, mask)
+        else:
+            self._drop(client)
+
     def _heard_all(self, client: Client) -> bool:
         """Read from the client. Return True if its request is complete, too long or at its end."""
-        while HEAD_END not in client.heard and len(client.heard) <= REQUEST_BYTES_MAX:
+        while self.end not in client.heard and len(client.heard) <= REQUEST_BYTES_MAX:
             chunk = client.sock.recv(CHUNK_BYTES)
+            if not chunk and self.stays:
+                raise ConnectionResetError
             if not chunk:
                 return True
             client.heard += chunk
         return True
 
     def _reply(self, client: Client) -> Reply:
-        reply = self.respond(bytes(client.heard), client.sock)
+        request = bytes(client.heard)
+        if self.stays:
+            head, end, rest = request.partition(self.end)
+            request, client.heard = head + end, bytearray(rest)
+        reply = self.respond(request, client.sock)
         return self.busy if callable(reply) and self._waiting >= WAITING_MAX else reply
 
     def _leave_to_thread(self, client: Client, make: Callable[[], bytes]) -> None:
