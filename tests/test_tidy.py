@@ -36,6 +36,7 @@ PURE = {
     "loop/supervise.py",
     "machine/override.py",
     "machine/sample.py",
+    "machine/unsuited.py",
     "machine/zoneinfo.py",
     "plans/damo_format.py",
     "plans/damon.py",

@@ -81,7 +81,10 @@ def _memory_online(facts: Facts) -> Outcome:
         )
         return fail(shown, how) if len(topology.tiers) < 2 else warn(shown, how)
     sizes = ", ".join(f"node {node.id}: {format_size(node.size_bytes)}" for node in topology.nodes)
-    without = ", ".join(f"; node {node.id} has CPUs only" for node in topology.empty_nodes)
+    without = "".join(
+        f"; node {node.id} has {'CPUs only' if node.cpus else 'no memory yet'}"
+        for node in topology.empty_nodes
+    )
     return ok(f"{sizes}{without}")
 
 

@@ -12,11 +12,12 @@ Rules of this file:
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tierd import figures
 from tierd.errors import TierdError, Unsupported
-from tierd.machine.override import Override, check_override, require_tiers
+from tierd.machine.override import LEFT_OUT, Override, check_override, require_tiers
+from tierd.machine.unsuited import unsuited, without
 from tierd.machine.zoneinfo import PATH as ZONEINFO
 from tierd.machine.zoneinfo import Zone, page_bytes, parse_zones
 from tierd.ranges import Range, Ranges, intersect, merge, subtract, total_bytes
@@ -47,7 +48,7 @@ DISTANCE_MAX = 255
 # Figures of HMAT are unsigned ints (struct access_coordinate).
 UINT_MAX = 2**32 - 1
 
-LEFT_OUT = "left out by the override"
+LEFT_OUT_BY_OVERRIDE = "left out by the override"
 
 
 def discover(sysfs: Sysfs, override: Override | None) -> Topology:
@@ -85,12 +86,19 @@ def survey(sysfs: Sysfs, override: Override | None) -> Topology:
     tiers = by_kernel if override is None else override_tiers(override)
     zones = parse_zones(sysfs.read(ZONEINFO))
     memory = _Memory.read(sysfs, present, with_memory, zones)
+    listed = tuple(
+        _node(sysfs, node, present, memory, tier_origin(node, tiers, by_kernel))
+        for node in with_memory
+    )
+    left_out = {} if override is not None else unsuited(listed, tiers)
     return Topology(
         nodes=tuple(
-            _node(sysfs, node, present, memory, tier_origin(node, tiers, by_kernel))
-            for node in with_memory
+            replace(node, tier_origin=f"{LEFT_OUT}{left_out[node.id]} ({node.tier_origin})")
+            if node.id in left_out
+            else node
+            for node in listed
         ),
-        tiers=tiers,
+        tiers=without(tiers, left_out),
         empty_nodes=tuple(
             EmptyNode(
                 id=node,
@@ -137,7 +145,7 @@ def tier_origin(node: int, tiers: tuple[Tier, ...], by_kernel: tuple[Tier, ...])
         return kernel_says
     mine = next((tier.rank for tier in tiers if node in tier.nodes), None)
     if mine is None:
-        return f"{LEFT_OUT} ({kernel_says})"
+        return f"{LEFT_OUT_BY_OVERRIDE} ({kernel_says})"
     return f"tier {mine} of the override ({kernel_says})"
 
 

@@ -6,6 +6,8 @@ from tierd.units import format_ids, format_size
 
 Override = tuple[tuple[int, ...], ...]
 
+LEFT_OUT = "left out: "
+
 
 def override_errors(
     override: Override, with_memory: tuple[int, ...], present: tuple[int, ...]
@@ -72,18 +74,25 @@ def _how_to_get_tiers(topology: Topology) -> str:
             f"memory is offline on {shown}: bring it online with `daxctl online-memory`, or by "
             "writing to /sys/devices/system/memory/memory*/state"
         )
-    split = suggest_override(topology)
+    left_out = [
+        f"node {node.id} is {node.tier_origin}; to use it nevertheless, list all tiers in the "
+        "configuration, as in `tiers: [[0], [1]]`, fastest first"
+        for node in topology.nodes
+        if topology.tier_of(node.id) is None and node.tier_origin.startswith(LEFT_OUT)
+    ]
+    parts += left_out
+    split = None if left_out else suggest_override(topology)
     if split is not None:
         why, tiers = split
         shown = str([list(tier) for tier in tiers])
         parts.append(f"{why}: if they are slower, add this to the configuration: `tiers: {shown}`")
-    elif len(topology.nodes) > 1:
+    elif len(topology.nodes) > 1 and not left_out:
         parts.append(
             f"nodes {format_ids(node.id for node in topology.nodes)} do not differ in anything that"
             " firmware shows; if some are slower, list the tiers in the configuration, as in "
             "`tiers: [[0], [1]]`, fastest first"
         )
-    elif not offline:
+    elif not offline and not left_out:
         parts.append(
             "this machine has memory on one node only; tierd needs a second node with slower "
             "memory, such as CXL or PMEM"

@@ -8,7 +8,7 @@ from tierd.units import format_ids, format_size
 
 if TYPE_CHECKING:
     # `status` uses this module; loading the topology as well would make it slower.
-    from tierd.topology import Node, Performance, Topology
+    from tierd.topology import EmptyNode, Node, Performance, Topology
 
 
 TIERS_SCHEMA = "tierd.tiers/1"
@@ -45,11 +45,17 @@ def tiers_text(topology: "Topology") -> str:
         for node in outside
     ]
     for empty in topology.empty_nodes:
-        offline = f"{format_size(empty.offline_bytes)} offline" if empty.offline_bytes else ""
-        lines.append(f"no memory: node {empty.id} ({offline or 'has CPUs only'})")
+        lines.append(f"no memory: node {empty.id} ({_instead(empty)})")
     if len(topology.tiers) == 1:
         lines.append("there is one tier only: pages cannot be moved to another")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _instead(node: "EmptyNode") -> str:
+    """Return what a node without memory has."""
+    if node.offline_bytes:
+        return f"{format_size(node.offline_bytes)} offline"
+    return "has CPUs only" if node.cpus else "memory may appear later"
 
 
 def _shared_origin(nodes: "Sequence[Node]") -> str:
