@@ -8,18 +8,20 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
+from tierd.sim import zipf
 from tierd.sim.machine_model import PAGE_BYTES, MachineModel, MachineNode
 from tierd.sim.memory import Memory, PageSet
-from tierd.sim.workload import ChangeRate, Place, WorkloadEvent
+from tierd.sim.page_groups import GroupMemory
+from tierd.sim.workload import ChangeRate, Place, Scatter, WorkloadEvent
 
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 
-# A node has at least this many blocks, and a block is at most a huge page: a run takes as long as
-# there are blocks, and the tuner corrects 0.2 % of a node.
-BLOCKS_MIN = 8192
-BLOCK_BYTES_MAX = 2 * MIB
+# A fast node has this many cells of alike pages. A run takes as long as there are cells, and a
+# scheme comes to the pages of a cell all at once: so many that a window at the least default rate
+# (20 MB) has several cells.
+CELLS = 16_384
 
 # Accesses per second to each page of a hot set: half of the samples of 5 ms find one.
 HOT_HZ = 100.0
@@ -42,6 +44,7 @@ PERIOD_S = 12
 
 HOT = "hot"
 COLD = "cold"
+STORE = "store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ SIZES = (
     Size((16,), 16),
     Size((32,), 96),
     Size((64,), 512),
+    Size((512,), 1024),
     Size((512, 512), 1024),
 )
 
@@ -110,19 +114,20 @@ class Heat:
     """True if on average all pages are used alike, so that no placement is better than another."""
 
 
-def block_pages(size: Size, heat: Heat) -> int:
-    """Return the pages of a block: as many as the smallest node and the chunks allow."""
-    least = min(*size.fast_gib, size.slow_gib) * GIB // BLOCKS_MIN
-    return min(least, BLOCK_BYTES_MAX, heat.chunk_bytes or BLOCK_BYTES_MAX) // PAGE_BYTES
+def cell_pages(size: Size, heat: Heat) -> int:
+    """Return the pages of a cell: as many as the smallest node and the chunks allow."""
+    least = min(*size.fast_gib, size.slow_gib) * GIB // CELLS
+    return min(least, heat.chunk_bytes or least) // PAGE_BYTES
 
 
 def lay(memory: Memory, size: Size, heat: Heat, seed: int) -> None:
     """Scatter the hot set, if the heat is of that kind."""
     if heat.chunk_bytes is None:
         return
-    blocks = heat.chunk_bytes // memory.block_bytes
-    cold = memory.find(COLD, len(memory.held), size.slow_node)
-    chunks = [cold[at : at + blocks] for at in range(0, len(cold) - blocks + 1, blocks)]
+    assert isinstance(memory, GroupMemory)
+    cells = heat.chunk_bytes // memory.cell_bytes
+    cold = [cell for cell, _, _ in memory.groups(memory.set_index(COLD), size.slow_node)]
+    chunks = [cold[at : at + cells] for at in range(0, len(cold) - cells + 1, cells)]
     count = max(1, round(size.slow_bytes * SCATTERED_SHARE / heat.chunk_bytes))
     memory.add_set(PageSet(HOT, HOT_HZ))
     for chunk in Random(seed).sample(chunks, min(count, len(chunks))):
@@ -185,6 +190,18 @@ def _periodic(size: Size) -> Iterator[WorkloadEvent]:
         yield ChangeRate(f"{HOT}{now}", HOT_HZ, turn * turn_us)
 
 
+# A store whose values have the heat of Zipf's law, on all pages of the machine. A page is accessed
+# this often on average: 20 million accesses per second in 1.3 TiB.
+ZIPF_SKEW = 0.99
+ZIPF_MEAN_HZ = 0.057
+
+
+def _zipf(size: Size) -> Iterator[WorkloadEvent]:
+    used = round(size.fast_bytes * FAST_USED + size.slow_bytes * SLOW_USED)
+    made = zipf.store(STORE, used, skew=ZIPF_SKEW, mean_hz=ZIPF_MEAN_HZ)
+    yield Scatter(made.sets, (*size.fast_nodes, size.slow_node))
+
+
 HEATS = (
     Heat("contiguous", _in_one_piece(CONTIGUOUS_SHARE)),
     Heat("small", _in_one_piece(SMALL_SHARE, SMALL_BYTES_MIN)),
@@ -194,4 +211,5 @@ HEATS = (
     Heat("uniform", _alike(WARM_HZ), moves_in_vain=True),
     Heat("uniform-hot", _alike(HOT_HZ), moves_in_vain=True),
     Heat("periodic", _periodic, moves_in_vain=True),
+    Heat("zipf", _zipf),
 )

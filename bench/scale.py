@@ -32,9 +32,8 @@ from tierd.sim.workload import Workload
 
 SERIES = "7.3"
 
-# The regions of each node. The plan takes ten times as many for nodes of more than 256 GiB; a run
-# takes as long as there are regions, and with fewer of them the figures of heat are less steady.
-REGIONS = (50, 1_000)
+# The time that a kdamond needs to look at a page: 0.2 to 1 us on real machines.
+LOOK_NS = 500
 
 # How often the machine is looked at, in virtual time.
 LOOK_S = 2.0
@@ -164,7 +163,9 @@ def _on(memory: Memory, name: str, nodes: Iterable[int]) -> int:
     return sum(memory.pages_of_set(name, node) for node in nodes)
 
 
-def run(size: Size, heat: Heat, seed: int, minutes: float, config: Config) -> Cell:
+def run(
+    size: Size, heat: Heat, seed: int, minutes: float, config: Config, look_ns: int = LOOK_NS
+) -> Cell:
     """Run one cell."""
     began_s = time.monotonic()
     kernel = SimKernel(
@@ -172,7 +173,8 @@ def run(size: Size, heat: Heat, seed: int, minutes: float, config: Config) -> Ce
         heats.machine(size),
         seed=seed,
         workload=Workload(list(heat.events(size)), seed=seed),
-        block_pages=heats.block_pages(size, heat),
+        cell_pages=heats.cell_pages(size, heat),
+        look_ns=look_ns,
     )
     kernel.advance(0.001)
     heats.lay(kernel.memory, size, heat, seed)
@@ -275,15 +277,14 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{path}\n\n{table(load(path))}\n")
         return 0
     cells = load(asked.save) if asked.save else []
+    config = Config(regions=asked.regions, cost_bp=round(asked.cost * 100))
     known = {cell.key for cell in cells}
     for size in asked.machines:
         for heat in asked.heats:
             for seed in asked.seeds:
                 if (size.name, heat.name, seed) in known:
                     continue
-                cells.append(
-                    run(size, heat, seed, asked.minutes, Config(regions=REGIONS, cost_bp=0))
-                )
+                cells.append(run(size, heat, seed, asked.minutes, config, asked.look_ns))
                 if asked.save:
                     save(asked.save, cells)
                 speed = asked.minutes * 60 / cells[-1].real_s
@@ -296,12 +297,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
     parser.add_argument("--machines", type=_among(SIZES), default=SIZES)
     parser.add_argument("--heats", type=_among(HEATS), default=HEATS)
-    parser.add_argument("--seeds", type=lambda text: [int(one) for one in text.split(",")],
-                        default=[1])  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=lambda text: [int(one) for one in text.split(",")], default=[1]
+    )
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument(
+        "--cost",
+        type=float,
+        default=Config().cost_bp / 100,
+        help="percent of a processor that visits may use; 0: regions only",
+    )
+    parser.add_argument("--look-ns", type=int, default=LOOK_NS)
+    parser.add_argument("--regions", type=_two_numbers, help="least and most of each node")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--show", type=Path, nargs="+")
     return parser
+
+
+def _two_numbers(text: str) -> tuple[int, int]:
+    least, most = (int(one) for one in text.split(","))
+    return least, most
 
 
 def _among(known: Sequence[Any]) -> Callable[[str], list[Any]]:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tierd.sim.block_memory import BlockMemory
 from tierd.sim.context_spec import (
     UINT_MAX,
     ULONG_MAX,
@@ -29,7 +30,7 @@ from tierd.sim.context_spec import (
 )
 from tierd.sim.kdamond import Kdamond
 from tierd.sim.machine_model import load
-from tierd.sim.memory import Memory, PageSet
+from tierd.sim.memory import PageSet
 from tierd.sim.quirks import KDAMOND, Fallback, Serves
 from tierd.sim.scheduler import Outcome, Request, Scheduler
 from tierd.sim.workload import Place, Shift, Workload
@@ -48,7 +49,7 @@ def engine_of(
     series: str = "7.3", cold_mib: int = 600, hot_mib: int = 96, seed: int = 1
 ) -> Scheduler:
     """A machine whose fast node is full of cold memory, with hot memory on the slow one."""
-    memory = Memory(load("two-tier"), Random(seed))
+    memory = BlockMemory(load("two-tier"), Random(seed))
     events = [
         Place(PageSet("cold"), cold_mib * MIB, (FAST, SLOW)),
         Place(PageSet("hot", rate_hz=200.0), hot_mib * MIB, (SLOW,)),
@@ -111,6 +112,7 @@ def test_monitoring_finds_the_hot_set(series: str) -> None:
     scheduler = engine_of(series)
     kdamond = started(scheduler, watching(SLOW))
     run(scheduler, 20)
+    assert isinstance(scheduler.memory, BlockMemory)
     held = scheduler.memory.held
     hot = scheduler.memory.set_index("hot")
     (regions,) = kdamond.regions()
@@ -476,7 +478,7 @@ def test_addresses_may_be_counted_in_units() -> None:
 
 
 def test_without_a_living_process_it_ends_by_itself() -> None:
-    memory = Memory(load("two-tier"), Random(1))
+    memory = BlockMemory(load("two-tier"), Random(1))
     scheduler = Scheduler(memory, KDAMOND["7.3"], 1, has_process={7}.__contains__)
     alive = scheduler.start(ContextSpec(operations=Operations.vaddr, targets=(Target(pid=7),)), 1)
     gone = scheduler.start(ContextSpec(operations=Operations.vaddr, targets=(Target(pid=8),)), 2)

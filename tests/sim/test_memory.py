@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.fixtures.pages import PAGE_BYTES
 from tierd.machine.zoneinfo import Zone, parse_zones
+from tierd.sim.block_memory import FREE, BlockMemory
 from tierd.sim.context_spec import Range
 from tierd.sim.machine_model import MachineModel, MachineNode, all_names, load, names
-from tierd.sim.memory import FREE, Memory, PageSet
+from tierd.sim.memory import PageSet
 from tierd.sim.zones import MIB, ZoneSpec, default_min_free_kbytes, node_ranges, with_watermarks
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "machines"
@@ -26,8 +27,8 @@ RECORDED = sorted(
 COLD, HOT = PageSet("cold"), PageSet("hot", rate_hz=100.0)
 
 
-def memory(name: str = "two-tier", block_pages: int | None = None) -> Memory:
-    made = Memory(load(name), Random(1), block_pages=block_pages)
+def memory(name: str = "two-tier", block_pages: int | None = None) -> BlockMemory:
+    made = BlockMemory(load(name), Random(1), block_pages=block_pages)
     made.add_set(COLD)
     made.add_set(HOT)
     return made
@@ -193,11 +194,12 @@ def test_no_page_is_lost_or_in_two_places(
             case _:
                 mem.nodes[nid].kswapd_awake = True
                 mem.run_kswapd(now * 1_000_000)
-    free = [block for node in mem.nodes.values() for zone in node.zones for block in zone.free]
+    free = [block for zone in mem.zones for block in zone.free]
     assert len(free) == len(set(free)) == mem.held.count(FREE)
     assert all(mem.held[block] == FREE for block in free)
-    for nid, node in mem.nodes.items():
-        assert all(mem.nid_of(block) == nid for zone in node.zones for block in zone.free)
+    for zone in mem.zones:
+        assert all(mem.nid_of(block) == zone.spec.nid for block in zone.free)
+    for nid in mem.nodes:
         used = mem.managed_pages(nid) - mem.free_pages(nid)
         assert used >= mem.pages_of_set("cold", nid) + mem.pages_of_set("hot", nid)
 

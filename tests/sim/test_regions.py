@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tierd.sim.block_memory import BlockMemory
 from tierd.sim.context_spec import Range
 from tierd.sim.machine_model import load
-from tierd.sim.memory import Memory, PageSet
+from tierd.sim.memory import PageSet
 from tierd.sim.regions import (
     Region,
     Sampler,
@@ -150,7 +151,7 @@ def test_the_moving_sum_begins_at_the_last_window_and_ends_at_this_one(
     ],
 )
 def test_samples_find_what_is_accessed(page_set: PageSet, share: float) -> None:
-    memory = Memory(load("two-tier"), Random(1))
+    memory = BlockMemory(load("two-tier"), Random(1))
     memory.add_set(page_set)
     memory.populate("warm", 4_000, [1])
     blocks = memory.find("warm", 4_000)

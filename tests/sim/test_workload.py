@@ -2,16 +2,17 @@
 
 from random import Random
 
+from tierd.sim.block_memory import BlockMemory
 from tierd.sim.machine_model import load
-from tierd.sim.memory import Memory, PageSet
+from tierd.sim.memory import PageSet
 from tierd.sim.workload import ChangeRate, Place, Release, Shift, Workload, WorkloadEvent
 
 MIB = 2**20
 COLD, HOT = PageSet("cold"), PageSet("hot", rate_hz=100.0)
 
 
-def ran(*events: WorkloadEvent, until_us: int, seed: int = 1) -> Memory:
-    memory = Memory(load("two-tier"), Random(1))
+def ran(*events: WorkloadEvent, until_us: int, seed: int = 1) -> BlockMemory:
+    memory = BlockMemory(load("two-tier"), Random(1))
     workload = Workload(events, seed)
     while workload.due_us is not None and workload.due_us <= until_us:
         workload.run(memory, workload.due_us)
@@ -21,7 +22,7 @@ def ran(*events: WorkloadEvent, until_us: int, seed: int = 1) -> Memory:
 PLACED = (Place(COLD, 100 * MIB, (1,)), Place(HOT, 10 * MIB, (0,)))
 
 
-def where(memory: Memory, name: str) -> tuple[int, int]:
+def where(memory: BlockMemory, name: str) -> tuple[int, int]:
     return memory.pages_of_set(name, 0), memory.pages_of_set(name, 1)
 
 

@@ -53,6 +53,8 @@ class Kdamond:
         self.spec = spec
         self.quirks = quirks
         self.alive = True
+        self.cpu_us = 0
+        """The processor time that it has used: for its samples, and for its schemes."""
         self._memory = memory
         self._rng = rng
         self._sampler = Sampler(memory, rng)
@@ -179,6 +181,7 @@ class Kdamond:
         work_ns = 0
         if self.alive and not self._paused():
             work_ns = self._apply_schemes(now_us)
+            self.cpu_us += work_ns // 1000
         if aggregated and self.alive and not self._paused():
             self._end_aggregation(next_aggregation)
         if self._passed >= self._next_update:
@@ -225,6 +228,7 @@ class Kdamond:
     def _sample(self, from_us: int, now_us: int) -> None:
         samples = (now_us - from_us) // self._period_us()
         self._passed += samples
+        self.cpu_us += samples * len(self._targets) // _REGIONS_PER_US
         if any(probe.weight for probe in self.spec.probes):
             return  # 7.3: weighted probes replace the access checks
         self._targets.sample(self._sampler, samples, self._attrs.sample_us, self.spec.addr_unit)

@@ -33,6 +33,8 @@ class KdamondThreads:
         self.all: dict[int, KdamondThread] = {}
         self.exclusive: int | None = None
         self.alive: Callable[[], set[int]] = set
+        self.cpu_us: Callable[[int], int | None] = lambda _pid: None
+        """Returns the processor time of a kdamond; None if it is not known."""
 
     def start(self, *, exclusive: bool = False) -> int:
         """Start a kdamond and return its pid.

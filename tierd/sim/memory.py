@@ -1,46 +1,33 @@
-"""Physical memory: the content of each block, and allocation, migration and kswapd.
+"""Physical memory: nodes, zones, watermarks, and which part of it a set of pages has.
 
-* A block is a folio. It is one page, or a power of two of pages on machines that are too large to
-  keep every page. (The kernel's "memory blocks" are something else: see memory_blocks.py.)
-* A block is free, belongs to the kernel, or belongs to a page set of the workload. The set says
-  how often its pages are accessed. Nothing else is stored about a page.
-* `held` has one byte per block, so that C code can count the blocks of a set in a range.
-* The accessed bit of a page is drawn at random when it is read.
+* A part of memory is free, belongs to the kernel, or belongs to a page set of the workload. The set
+  says how often its pages are accessed.
+* There are two ways to keep it: block_memory.py has one entry for each folio, and page_groups.py
+  has groups of pages that are alike, for large machines.
 * The zone watermarks limit allocation (get_page_from_freelist()). There is no direct reclaim: an
   allocation may go down to `min`, and it wakes kswapd below `low`. kswapd demotes until `high`.
 """
 
-from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from math import exp
 from random import Random
 
-from tierd.sim.context_spec import Range
+from tierd.sim.context_spec import Filter, FilterType
 from tierd.sim.machine_model import MachineModel
 from tierd.sim.zones import ZoneSpec, node_ranges, zone_specs
-
-ABSENT = 0  # a hole
-RESERVED = 1  # present, but never given to the page allocator
-KERNEL = 2  # allocated and not on an LRU list: DAMON sees no folio there
-FREE = 3
-FIRST_SET = 4
 
 # What an idle kernel has allocated after boot, on its first node and on each other node.
 _KERNEL_BYTES_FIRST = 14_500 * 4096
 _KERNEL_BYTES_OTHER = 3_000 * 4096
+
+# A look at a page of one process that is in the caches. A cold one takes up to a microsecond.
+LOOK_NS = 100
+
+# A set is known by a number of one byte. The first numbers stand for memory without a set.
+FIRST_SET = 4
 _MAX_SETS = 256 - FIRST_SET
-# In one run kswapd looks at each block at most this often: first to clear its accessed bit, then
-# to see whether it was accessed again.
-_SCAN_ROUNDS = 2
-_RECLAIM_PAGES = 32  # SWAP_CLUSTER_MAX
-# The assumed time between two looks at a page. A run of kswapd takes no virtual time.
-_LRU_ROUND_US = 1_000_000
-# The order of an LRU list does not depend on addresses. So the scan goes around the node in
-# strides. They visit every block if the number of blocks is not a multiple of this prime.
-_HAND_STRIDE = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +55,21 @@ _VACANT = PageSet("")
 
 
 @dataclass(slots=True)
-class Zone:
-    """The state of a zone; `free` is a stack: the block that was freed last is allocated first."""
+class Zone(ABC):
+    """The state of a zone; what was freed last is allocated first."""
 
     spec: ZoneSpec
-    free: list[int]
-    spare_pages: int  # managed pages that do not fill a whole block; they always stay free
+    spare_pages: int
+    """Managed pages that do not fill a whole block; they always stay free."""
+
+    @property
+    @abstractmethod
+    def nr_free(self) -> int:
+        """The free memory, in blocks."""
 
     def room(self, mark_pages: int, block_pages: int) -> int:
         """Return how many blocks can be allocated while `mark_pages` pages stay free."""
-        free_pages = len(self.free) * block_pages
+        free_pages = self.nr_free * block_pages
         return max(0, (free_pages - mark_pages - self.spec.reserve_pages) // block_pages)
 
 
@@ -116,7 +108,33 @@ class Node:
     hand: int = 0
 
 
-class Memory:
+class Picked(ABC):
+    """Pages that a scheme has come to, and that its filters let pass."""
+
+    pages: int
+
+    @abstractmethod
+    def away_from(self, nid: int) -> "Picked":
+        """Return those that are on another node."""
+
+    @abstractmethod
+    def migrate(self, nids: Sequence[int]) -> tuple[int, "Picked"]:
+        """Move them to the first node with room. Return how many pages moved, and the others."""
+
+    @abstractmethod
+    def free_files(self) -> int:
+        """Free the pages that have a file behind them. Return how many these are."""
+
+    @abstractmethod
+    def isolate(self) -> None:
+        """Take them off their LRU list for good."""
+
+
+# Returns the share of an address range that is accessed in one sample.
+Accessed = Callable[[int, int], float]
+
+
+class Memory(ABC):
     """The memory of a machine. All random numbers come from `rng`."""
 
     def __init__(
@@ -124,45 +142,44 @@ class Memory:
         machine: MachineModel,
         rng: Random,
         *,
-        block_pages: int | None = None,
+        block_pages: int,
         min_free_kbytes: int | None = None,
         watermark_scale_factor: int = 10,
         thp: bool = True,
     ) -> None:
         self.machine = machine
-        self.block_pages = block_pages or machine.block_pages
+        self.block_pages = block_pages
         self.page_bytes = machine.page_bytes
         self.block_bytes = self.block_pages * self.page_bytes
         self.ranges = node_ranges(machine)
         self.counters = Counters()
         self.demotion_enabled = False
+        self.look_ns = LOOK_NS
+        """The time that a kdamond needs to look at one page."""
         self.sets: list[PageSet] = []
         self._rng = rng
-        specs = zone_specs(
+        self._specs = zone_specs(
             machine,
             min_free_kbytes=min_free_kbytes,
             watermark_scale_factor=watermark_scale_factor,
             thp=thp,
         )
-        end = max(spec.range.end for spec in specs)
-        nr_blocks = -(-end // self.block_bytes)
-        self.held = bytearray(nr_blocks)
-        # Blocks that were taken off their LRU list and never put back: reclaim and DAMON do not
-        # find them.
-        self.isolated: set[int] = set()
-        self._accessed = bytearray(nr_blocks)
-        self._cleared_us = array("Q", bytes(8 * nr_blocks))
+        self.nodes: dict[int, Node] = {}
+
+    def _boot(self, zone: Callable[[ZoneSpec], Zone]) -> None:
+        """Make the zones, and allocate what an idle kernel has."""
         self.nodes = {
-            nid: Node(nid, tuple(self._zone(spec) for spec in reversed(specs) if spec.nid == nid))
+            nid: Node(nid, tuple(zone(spec) for spec in reversed(self._specs) if spec.nid == nid))
             for nid in self.ranges
         }
-        zones = sorted(
-            (zone for node in self.nodes.values() for zone in node.zones),
-            key=lambda zone: zone.spec.range.start,
-        )
-        self._zones = zones
-        self._zone_starts = [zone.spec.range.start // self.block_bytes for zone in zones]
-        self._boot()
+        for index, nid in enumerate(sorted(self.nodes)):
+            size = _KERNEL_BYTES_OTHER if index else _KERNEL_BYTES_FIRST
+            self._take_for_kernel(nid, -(-size // self.block_bytes))
+        self.counters = Counters()
+
+    @abstractmethod
+    def _take_for_kernel(self, nid: int, blocks: int) -> None:
+        """Allocate memory on a node for the kernel."""
 
     # Sizes and contents.
 
@@ -176,20 +193,16 @@ class Memory:
 
     def zone_free_pages(self, zone: Zone) -> int:
         """Return nr_free_pages of the zone."""
-        return len(zone.free) * self.block_pages + zone.spare_pages
+        return zone.nr_free * self.block_pages + zone.spare_pages
 
     def free_permil(self) -> int:
         """Return the free part of all memory, in permil (damos_get_wmark_metric_value())."""
         free = sum(self.free_pages(nid) for nid in self.nodes)
         return free * 1000 // sum(self.managed_pages(nid) for nid in self.nodes)
 
+    @abstractmethod
     def pages_of_set(self, name: str, nid: int) -> int:
         """Return how many pages of a set are on the node."""
-        value = self.set_index(name)
-        return sum(
-            self.held.count(value, *self._blocks_of(part)) * self.block_pages
-            for part in self.ranges[nid]
-        )
 
     def cgroup_pages(self, path: str, nid: int) -> int:
         """Return how many pages a cgroup and its children have on a node."""
@@ -209,28 +222,13 @@ class Memory:
         total = sum(count for _, count in pages)
         return sum(count for hot, count in pages if hot == active) * 10_000 // max(1, total)
 
+    @abstractmethod
     def lru_pages(self, start: int, end: int) -> dict[int, int]:
         """Return the number of pages on LRU lists in an address range, by node."""
-        found: dict[int, int] = {}
-        for block in range(
-            start // self.block_bytes, min(-(-end // self.block_bytes), len(self.held))
-        ):
-            if self.held[block] >= FIRST_SET:
-                nid = self.nid_of(block)
-                found[nid] = found.get(nid, 0) + self.block_pages
-        return found
 
     def set_index(self, name: str) -> int:
-        """Return the byte that stands for the set in `held`."""
+        """Return the number of a set."""
         return FIRST_SET + [known.name for known in self.sets].index(name)
-
-    def set_of(self, block: int) -> PageSet:
-        """Return the set that a block belongs to."""
-        return self.sets[self.held[block] - FIRST_SET]
-
-    def nid_of(self, block: int) -> int:
-        """Return the node of a block that is present."""
-        return self._zone_of(block).spec.nid
 
     def next_demotion_node(self, nid: int) -> int | None:
         """Return the nearest node of the next lower tier (establish_demotion_targets())."""
@@ -261,7 +259,8 @@ class Memory:
 
     def forget_set(self, name: str) -> None:
         """Free all pages of a set and remove the set; its name can be used again."""
-        self.release(name, len(self.held) * self.block_pages)
+        for nid in self.nodes:
+            self.release(name, self.pages_of_set(name, nid), nid)
         self.sets[self.set_index(name) - FIRST_SET] = _VACANT
 
     def set_rate(self, name: str, rate_hz: float) -> None:
@@ -275,15 +274,10 @@ class Memory:
         If all nodes are at their min watermarks, the allocation waits until kswapd has made room.
         There is no direct reclaim: kswapd is always fast enough.
         """
-        value = self.set_index(name)
         want = -(-pages // self.block_pages)
         placed = 0
         while True:
-            got = self.take(nids, want - placed)
-            for block in got:
-                self.held[block] = value
-                self._accessed[block] = 1
-            placed += len(got)
+            placed += self._fault_in(name, want - placed, nids)
             if placed >= want:
                 break
             self.counters.allocstall += 1
@@ -293,100 +287,62 @@ class Memory:
                 break
         return placed * self.block_pages
 
+    @abstractmethod
+    def _fault_in(self, name: str, blocks: int, nids: Sequence[int]) -> int:
+        """Allocate blocks for a set. Return how many found room."""
+
+    @abstractmethod
     def release(self, name: str, pages: int, nid: int | None = None) -> int:
         """Free pages of a set, lowest address first, on one node or on all."""
-        blocks = self.find(name, -(-pages // self.block_pages), nid)
-        for block in blocks:
-            self.put(block)
-        return len(blocks) * self.block_pages
 
-    def find(self, name: str, most: int, nid: int | None = None, start: int = 0) -> list[int]:
-        """Return up to `most` blocks of a set from `start` on, on one node or on all."""
-        value = self.set_index(name)
-        found: list[int] = []
-        nodes = self.ranges.values() if nid is None else [self.ranges[nid]]
-        for part in chain.from_iterable(nodes):
-            first, end = self._blocks_of(part)
-            at = self.held.find(value, max(first, start), end)
-            while at >= 0 and len(found) < most:
-                found.append(at)
-                at = self.held.find(value, at + 1, end)
-        return found
+    @abstractmethod
+    def mix(self, names: Sequence[str], rng: Random) -> None:
+        """Give each set as many of the pages of these sets as it had, but others."""
 
-    def exchange(self, blocks: Iterable[int], name: str) -> None:
-        """Give blocks to another set. The heat of the pages changes, but not their place."""
-        value = self.set_index(name)
-        for block in blocks:
-            self.held[block] = value
-            self._accessed[block] = 1  # one of the two sets has accessed it recently
+    @abstractmethod
+    def shift(
+        self, hot: str, cold: str, share: float, rng: Random, heats_on: int | None = None
+    ) -> None:
+        """Swap the heat of a run of pages: data that is used together is stored together.
+
+        The pages that heat up are on the node `heats_on`, or on any.
+        """
 
     # Accesses.
 
-    def test_and_clear_young(self, block: int, now_us: int, unsampled: float = 1.0) -> bool:
-        """True if the block was accessed since the last call for it, or since its allocation.
+    @abstractmethod
+    def accessed(self, sample_us: int) -> Accessed:
+        """Return what tells the share of a range that is accessed within a sample."""
 
-        `unsampled` is the probability that access sampling has not cleared the bit since then.
-        The simulation does not record which pages were sampled.
+    @abstractmethod
+    def pick(
+        self, start: int, end: int, filters: Sequence[Filter], now_us: int, unsampled: float
+    ) -> Picked:
+        """Return the pages of an address range that are on LRU lists and that filters let pass.
+
+        A `young` filter makes pages old. `unsampled` is the probability that access sampling has
+        not made a page old since it was filled.
         """
-        young = bool(self._accessed[block]) and (unsampled >= 1.0 or self._rng.random() < unsampled)
-        if not young:
-            since_us = max(0, now_us - self._cleared_us[block])
-            young = self._rng.random() < self.set_of(block).accessed_within(since_us)
-        self._accessed[block] = 0
-        self._cleared_us[block] = now_us
-        return young
 
     # The page allocator.
 
-    def take(self, nids: Sequence[int], want: int) -> list[int]:
-        """Allocate up to `want` blocks without direct reclaim, from the nodes in this order.
+    def grants(self, nids: Sequence[int], want: int) -> Iterator[tuple[Zone, int]]:
+        """Yield zones, and how many blocks to allocate from each, without direct reclaim.
 
         First each zone is used down to its low watermark. If that is not enough, kswapd is woken
         and the zones are used down to min (the slow path of __alloc_pages()).
         """
-        got = self._take_above(nids, want, low=True)
-        if len(got) < want:
-            for nid in nids:
-                self.nodes[nid].kswapd_awake = True
-            got += self._take_above(nids, want - len(got), low=False)
-        self.counters.pgalloc += len(got) * self.block_pages
-        return got
-
-    def _take_above(self, nids: Sequence[int], want: int, *, low: bool) -> list[int]:
-        got: list[int] = []
-        for nid in nids:
-            for zone in self.nodes[nid].zones:
+        for low in (True, False):
+            if not low and want:
+                for nid in nids:
+                    self.nodes[nid].kswapd_awake = True
+            for zone in (zone for nid in nids for zone in self.nodes[nid].zones):
                 mark = zone.spec.low_pages if low else zone.spec.min_pages
-                count = min(want - len(got), zone.room(mark, self.block_pages))
+                count = min(want, zone.room(mark, self.block_pages))
                 if count > 0:
-                    got += zone.free[: -count - 1 : -1]
-                    del zone.free[-count:]
-        return got
-
-    def put(self, block: int) -> None:
-        """Free a block."""
-        self.held[block] = FREE
-        self.isolated.discard(block)
-        self._zone_of(block).free.append(block)
-        self.counters.pgfree += self.block_pages
-
-    # Migration.
-
-    def migrate(self, blocks: Sequence[int], nids: Sequence[int]) -> int:
-        """Move blocks to the first node with room (migrate_pages()). Return how many moved.
-
-        The first block that finds no room counts as a failure and ends the batch, as -ENOMEM does.
-        """
-        targets = self.take(nids, len(blocks))
-        for block, target in zip(blocks, targets, strict=False):
-            self.held[target] = self.held[block]
-            self._accessed[target] = self._accessed[block]
-            self._cleared_us[target] = self._cleared_us[block]
-            self.put(block)
-        self.counters.pgmigrate_success += len(targets) * self.block_pages
-        if len(targets) < len(blocks):
-            self.counters.pgmigrate_fail += self.block_pages
-        return len(targets)
+                    want -= count
+                    self.counters.pgalloc += count * self.block_pages
+                    yield zone, count
 
     def fallback_order(self, nid: int) -> list[int]:
         """Return the node and then all others, nearest first, as in its zonelist."""
@@ -411,66 +367,33 @@ class Memory:
         target = self.next_demotion_node(node.nid)
         if not self.demotion_enabled or target is None:
             return
-        steps = iter(range(_SCAN_ROUNDS * self._nr_blocks(node)))
-        batch = max(1, _RECLAIM_PAGES // self.block_pages)
+        found = self._victims(node, now_us)
         while not self._balanced(node):
-            victims = self._victims(node, batch, steps, now_us)
-            moved = self.migrate(victims, [target]) * self.block_pages
+            moved = 0
+            for victims in found:
+                moved, _ = victims.migrate([target])
+                break
             node.counters.pgdemote_kswapd += moved
             self.counters.pgsteal_kswapd += moved
             if not moved:
                 break
 
-    def _victims(self, node: Node, want: int, steps: Iterator[int], now_us: int) -> list[int]:
-        """Return blocks that were not accessed since the scan last visited them."""
-        parts = [range(*self._blocks_of(part)) for part in self.ranges[node.nid]]
-        nr_blocks = self._nr_blocks(node)
-        found: dict[int, None] = {}
-        for step in steps:
-            node.hand = (node.hand + _HAND_STRIDE) % nr_blocks
-            block = _nth(parts, node.hand)
-            if self.held[block] < FIRST_SET or block in found or block in self.isolated:
-                continue
-            self.counters.pgscan_kswapd += self.block_pages
-            if not self.test_and_clear_young(block, now_us + step // nr_blocks * _LRU_ROUND_US):
-                found[block] = None
-                if len(found) == want:
-                    break
-        return list(found)
-
-    def _nr_blocks(self, node: Node) -> int:
-        return sum(len(range(*self._blocks_of(part))) for part in self.ranges[node.nid])
-
-    # Start of the machine.
-
-    def _zone(self, spec: ZoneSpec) -> Zone:
-        blocks = range(-(-spec.range.start // self.block_bytes), spec.range.end // self.block_bytes)
-        managed = spec.managed_pages // self.block_pages
-        reserved = len(blocks) - managed
-        self.held[blocks.start : blocks.stop] = bytes(
-            [RESERVED] * reserved + [FREE] * (len(blocks) - reserved)
-        )
-        # The lowest address is on top of the stack.
-        free = list(reversed(blocks[reserved:]))
-        return Zone(spec, free, spec.managed_pages - len(free) * self.block_pages)
-
-    def _boot(self) -> None:
-        for index, nid in enumerate(sorted(self.nodes)):
-            size = _KERNEL_BYTES_OTHER if index else _KERNEL_BYTES_FIRST
-            for block in self.take([nid], -(-size // self.block_bytes)):
-                self.held[block] = KERNEL
-        self.counters = Counters()
-
-    def _blocks_of(self, part: Range) -> tuple[int, int]:
-        return part.start // self.block_bytes, part.end // self.block_bytes
-
-    def _zone_of(self, block: int) -> Zone:
-        return self._zones[bisect_right(self._zone_starts, block) - 1]
+    @abstractmethod
+    def _victims(self, node: Node, now_us: int) -> Iterator[Picked]:
+        """Yield pages that were not accessed since the scan last visited them, in batches."""
 
 
-def _nth(parts: Sequence[range], index: int) -> int:
-    for part in parts:
-        if index < len(part):
-            return part[index]
-        index -= len(part)
-    raise IndexError(index)
+def matches(known: Filter, page_set: PageSet, folio_bytes: int) -> bool:
+    """True if a filter other than `young` matches a page."""
+    match known.type:
+        case FilterType.anon:
+            return page_set.anon
+        case FilterType.memcg:
+            # Only this cgroup, not its children.
+            return page_set.cgroup == known.path
+        case FilterType.active:
+            return page_set.rate_hz > 0
+        case FilterType.hugepage_size:
+            return known.min <= folio_bytes <= known.max
+        case _:
+            return False

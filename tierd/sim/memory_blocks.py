@@ -9,10 +9,11 @@ from dataclasses import replace
 from errno import EBUSY, EINVAL
 
 from tierd.sim import kstrto
+from tierd.sim.block_memory import ABSENT, FREE, KERNEL, RESERVED, BlockMemory, BlockZone
 from tierd.sim.context_spec import Range
 from tierd.sim.file_tree import READ_WRITE, Directory, Fixed, Live, Refused
 from tierd.sim.firmware import whole
-from tierd.sim.memory import ABSENT, FREE, KERNEL, RESERVED, Memory, Zone
+from tierd.sim.memory import Memory, Zone
 from tierd.sim.node_files import NODES
 
 BLOCKS = "sys/devices/system/memory"
@@ -35,7 +36,7 @@ class MemoryBlocks:
         end = max(part.end for ranges in memory.ranges.values() for part in ranges)
         large = end >= _LARGE_MACHINE_BYTES
         self.block_bytes = _LARGE_BLOCK_BYTES if large else _SMALL_BLOCK_BYTES
-        self._zones = [zone for node in memory.nodes.values() for zone in node.zones]
+        self._zones: list[Zone] = [zone for node in memory.nodes.values() for zone in node.zones]
         self._online = dict.fromkeys(self._numbers(), True)
         self._spare: dict[Range, int] = {}
         self._whole = {number for number in self._online if whole(memory, self._range(number))}
@@ -112,7 +113,7 @@ class MemoryBlocks:
             raise Refused(EINVAL)
         if wanted:
             self._plug(zones[0], self._range(number))
-        elif any(self._memory.held[block] < FREE for block in self._folios(self._range(number))):
+        elif any(self._blocks().held[block] < FREE for block in self._folios(self._range(number))):
             raise Refused(EBUSY)
         else:
             self._unplug(zones[0], self._range(number))
@@ -137,8 +138,8 @@ class MemoryBlocks:
                     self._plug(zone, part)
                 else:
                     for block in self._folios(part):
-                        if self._memory.held[block] == KERNEL:
-                            self._memory.put(block)
+                        if self._blocks().held[block] == KERNEL:
+                            self._blocks().put(block)
                     self._unplug(zone, part)
             self._online[number] = online
         self._set_spare(nid, online=online)
@@ -156,7 +157,8 @@ class MemoryBlocks:
 
     def _unplug(self, zone: Zone, part: Range) -> None:
         """Move everything to other nodes, the nearest first (offline_pages())."""
-        memory = self._memory
+        memory = self._blocks()
+        assert isinstance(zone, BlockZone)
         blocks = [block for block in self._folios(part) if memory.held[block] != RESERVED]
         inside = set(blocks)
         free = zone.free
@@ -181,7 +183,8 @@ class MemoryBlocks:
 
     def _plug(self, zone: Zone, part: Range) -> None:
         """Add the pages of the block as free memory (online_pages())."""
-        memory = self._memory
+        memory = self._blocks()
+        assert isinstance(zone, BlockZone)
         blocks = [block for block in self._folios(part) if memory.held[block] == ABSENT]
         for block in blocks:
             memory.held[block] = FREE
@@ -196,6 +199,12 @@ class MemoryBlocks:
             present_pages=zone.spec.present_pages + (pages if blocks > 0 else -pages),
             managed_pages=zone.spec.managed_pages + blocks * self._memory.block_pages,
         )
+
+    def _blocks(self) -> BlockMemory:
+        """Return the memory. Groups of pages do not say which memory block a page is in."""
+        if not isinstance(self._memory, BlockMemory):
+            raise Refused(EBUSY)
+        return self._memory
 
     def _folios(self, part: Range) -> range:
         size = self._memory.block_bytes

@@ -130,7 +130,9 @@ class Procfs:
 
     def _stat(self, pid: int, name: str, started_us: int) -> str:
         """Return the stat file of a kernel thread (do_task_stat()). Only its times are real."""
-        ran_us = (self._now_us() - started_us) // _KDAMOND_CPU_SHARE
+        ran_us = self._threads.cpu_us(pid)
+        if ran_us is None:
+            ran_us = (self._now_us() - started_us) // _KDAMOND_CPU_SHARE
         start_ticks = (_BOOTED_US + started_us) // _US_PER_TICK
         before = f"{pid} ({name}) S 2 0 0 0 -1 2129984 0 0 0 0 0"
         return f"{before} {ran_us // _US_PER_TICK} 0 0 20 0 1 0 {start_ticks}" + " 0" * 30

@@ -12,7 +12,7 @@ from math import comb
 from random import Random
 
 from tierd.sim.context_spec import Range
-from tierd.sim.memory import FIRST_SET, Memory
+from tierd.sim.memory import Memory
 
 # The tables of the binomial distribution know this many steps of probability.
 _STEPS = 512
@@ -54,28 +54,14 @@ class Sampler:
 
     def check(self, regions: list[Region], samples: int, sample_us: int, addr_unit: int) -> None:
         """Add the accesses that `samples` samples find to the nr_accesses of each region."""
-        memory = self._memory
-        block = memory.block_bytes
-        count = memory.held.count
-        heats = [
-            (FIRST_SET + index, known.accessed_within(sample_us))
-            for index, known in enumerate(memory.sets)
-            if known.rate_hz > 0
-        ]
-        watched = samples * memory.page_bytes
+        accessed = self._memory.accessed(sample_us)
+        watched = samples * self._memory.page_bytes
         for region in regions:
             start, end = region.start * addr_unit, region.end * addr_unit
             region.sampled += watched / (end - start)
-            if not heats:
-                continue
-            first, last = start // block, -(-end // block)
-            accessed = 0.0
-            for value, share in heats:
-                held = count(value, first, last)
-                if held:
-                    accessed += held * share
-            if accessed:
-                region.nr_accesses += self._binomial(samples, accessed / (last - first))
+            share = accessed(start, end)
+            if share:
+                region.nr_accesses += self._binomial(samples, share)
 
     def _binomial(self, trials: int, share: float) -> int:
         step = int(share * _STEPS + 0.5)

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from tierd.machine import btf
 from tierd.sim import kernel_series
+from tierd.sim.block_memory import BlockMemory
 from tierd.sim.context_builder import Lookup
 from tierd.sim.damon_lock import DamonLock
 from tierd.sim.damon_modules import DamonModule, LruGen, Switch
@@ -26,6 +27,7 @@ from tierd.sim.machine_model import MachineModel
 from tierd.sim.memory import Memory
 from tierd.sim.memory_blocks import MemoryBlocks
 from tierd.sim.node_files import Nodes
+from tierd.sim.page_groups import GroupMemory
 from tierd.sim.procfs import Procfs
 from tierd.sim.refresh import Refresher
 from tierd.sim.scheduler import Scheduler
@@ -72,6 +74,8 @@ class SimKernel:
         *,
         workload: Workload | None = None,
         block_pages: int | None = None,
+        cell_pages: int | None = None,
+        look_ns: int | None = None,
         numa_balancing: int = 1,
         root: bool = True,
     ) -> None:
@@ -82,7 +86,14 @@ class SimKernel:
         self.journal: list[JournalEntry] = []
         self.operations = 0
         rng = Random(seed)
-        self.memory = Memory(machine, Random(rng.random()), block_pages=block_pages)
+        memory_rng = Random(rng.random())
+        self.memory: Memory = (
+            BlockMemory(machine, memory_rng, block_pages=block_pages)
+            if cell_pages is None
+            else GroupMemory(machine, memory_rng, cell_pages=cell_pages)
+        )
+        if look_ns is not None:
+            self.memory.look_ns = look_ns
         self.scheduler = Scheduler(
             self.memory,
             self.series.kdamond_quirks,
@@ -247,6 +258,7 @@ class SimKernel:
         kernel = KernelParts(self.series, self.scheduler, self._threads, lookup, self.lock)
         self._kdamonds = KdamondsDirectory(kernel)
         self._threads.alive = self._kdamonds.pids
+        self._threads.cpu_us = self._kdamonds.cpu_us
         self._refresher = Refresher(self.scheduler, self._kdamonds)
         folder, _, name = DAMON.rpartition("/")
         self._files.make(folder).entries[name] = self._kdamonds.folder

@@ -90,6 +90,11 @@ class KdamondDirectory:
         return self._thread.pid if self._thread is not None and self._thread.alive else None
 
     @property
+    def cpu_us(self) -> int:
+        """The processor time of the thread."""
+        return self._thread.cpu_us if self._thread is not None else 0
+
+    @property
     def effective_bytes(self) -> tuple[int, ...]:
         """The quota in force of each scheme, in bytes. After the thread ended, its last ones."""
         return self._thread.effective_bytes() if self._thread is not None else ()
@@ -339,3 +344,7 @@ class KdamondsDirectory:
     def pids(self) -> set[int]:
         """Return the pids of all running threads."""
         return {known.pid for known in self.items if known.pid is not None}
+
+    def cpu_us(self, pid: int) -> int | None:
+        """Return the processor time of a thread; None if it is none of these."""
+        return next((one.cpu_us for one in self.items if one.pid == pid), None)

@@ -123,45 +123,16 @@ class Workload:
             case Scatter():
                 self._scatter(memory, event, now_us)
             case Shuffle():
-                blocks = [at for name in event.names for at in memory.find(name, len(memory.held))]
-                self._mix(memory, event.names, blocks)
+                memory.mix(event.names, self._rng)
             case Release():
                 memory.release(event.name, event.bytes // memory.page_bytes)
             case ChangeRate():
                 memory.set_rate(event.name, event.rate_hz)
             case Shift():
-                self._shift(memory, event)
+                memory.shift(event.hot, event.cold, event.share, self._rng, event.heats_on)
 
     def _scatter(self, memory: Memory, event: Scatter, now_us: int) -> None:
         for page_set, size in event.sets:
             memory.add_set(page_set)
             memory.populate(page_set.name, size // memory.page_bytes, event.nodes, now_us)
-        names = tuple(page_set.name for page_set, _ in event.sets)
-        blocks = [at for name in names for at in memory.find(name, len(memory.held))]
-        self._mix(memory, names, blocks)
-
-    def _mix(self, memory: Memory, names: tuple[str, ...], blocks: list[int]) -> None:
-        """Give each set as many of the blocks as it had, but others."""
-        counts = [len(memory.find(name, len(memory.held))) for name in names]
-        self._rng.shuffle(blocks)
-        for name, count in zip(names, counts, strict=True):
-            memory.exchange(blocks[:count], name)
-            del blocks[:count]
-
-    def _shift(self, memory: Memory, event: Shift) -> None:
-        """Swap the heat of a run of pages: data that is used together is stored together."""
-        hot = memory.find(event.hot, len(memory.held))
-        cold = memory.find(event.cold, len(memory.held), event.heats_on)
-        count = min(round(len(hot) * event.share), len(cold))
-        cools = _run(hot, count, self._rng)
-        heats = _run(cold, count, self._rng)
-        memory.exchange(cools, event.cold)
-        memory.exchange(heats, event.hot)
-
-
-def _run(blocks: list[int], count: int, rng: Random) -> list[int]:
-    """Return `count` blocks in a row from a random start; after the end comes the beginning."""
-    if not count:
-        return []
-    start = rng.randrange(len(blocks))
-    return (blocks[start:] + blocks[:start])[:count]
+        memory.mix(tuple(page_set.name for page_set, _ in event.sets), self._rng)
