@@ -176,6 +176,7 @@ PURE_LOCAL = {
     "tierd.views.screen",
     "tierd.views.statusview",
     "tierd.views.visible",
+    "tierd.views.whoview",
 }
 
 FUNCTION_LINES_MAX = 70

@@ -19,7 +19,7 @@ from tierd.console import events_and_history
 from tierd.doctor import doctor
 from tierd.importing import imported
 from tierd.record import snapshot
-from tierd.views import history, planned, render
+from tierd.views import history, planned, render, whoview
 
 Schema = dict[str, Any]
 
@@ -55,6 +55,7 @@ PUBLISHED = (
     Published("import", imported.SCHEMA, imported.Document),
     Published("plan", planned.SCHEMA, planned.Document),
     Published("status", snapshot.SCHEMA, snapshot.Snapshot),
+    Published("top", whoview.SCHEMA, whoview.Document),
     Published("tiers", render.TIERS_SCHEMA, render.TiersDocument),
 )
 

@@ -190,7 +190,13 @@ def _history(history: argparse.ArgumentParser) -> None:
 
 
 def _why(why: argparse.ArgumentParser) -> None:
-    why.add_argument("node", metavar="NODE", help="for example 0 or node0")
+    why.add_argument("node", metavar="NODE", help="for example 0 or node0; or the path of a cgroup")
+    _config_options(why)
+
+
+def _top(top: argparse.ArgumentParser) -> None:
+    _json(top, "one JSON object, once")
+    _config_options(top)
 
 
 def _restore(restore: argparse.ArgumentParser) -> None:
@@ -413,14 +419,21 @@ VERBS = {
         ),
     ),
     "top": Verb(
-        "show `status` live; q quits",
-        _none,
-        (("tierd top", "the last line shows the keys"),),
+        "show the status live, and which cgroups have memory on slow nodes; q quits",
+        _top,
+        (
+            ("tierd top", "the last line shows the keys"),
+            ("tierd top | cat", "once, as text; works without the daemon too"),
+            ("tierd top --json", "once, with all cgroups"),
+        ),
     ),
     "why": Verb(
-        "say why the pages of a node move or do not move",
+        "say why the pages of a node move or do not move, or where a cgroup has its memory",
         _why,
-        (("tierd why node1", "or `tierd why 1`"),),
+        (
+            ("tierd why node1", "or `tierd why 1`"),
+            ("tierd why /system.slice/redis.service", "with its programs, largest first"),
+        ),
     ),
     "reload": Verb(
         "let the daemon read its configuration again",

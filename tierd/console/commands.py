@@ -173,22 +173,42 @@ def status(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
 
 def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """Print the last readings of a node, the decisions and their reasons."""
+    """Print the last readings of a node, or where the memory of a cgroup is, and the reasons."""
     from tierd.views import whyview
 
+    if arguments.node.startswith("/"):
+        from tierd.console import who
+
+        looked = _looked(arguments)
+        _say_where(looked, say)
+        sysfs = _patient(looked.sysfs)
+        say(who.one(sysfs, _config(arguments, sysfs), arguments.node, terminal.columns()))
+        return ExitCode.ok
     node = whyview.node_id(arguments.node)
     looks = client.get(run_dir(arguments).run / SOCKET, "/v1/recent")["looks"]
     _say_words(arguments, say, whyview.text(looks, node, terminal.columns()))
     return ExitCode.ok
 
 
-def top(arguments: argparse.Namespace, _say: Say) -> ExitCode:
-    """Show the status live."""
-    from tierd.console import top as live
+def top(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Show the status and the cgroups with memory on slow nodes: live in a terminal, else once."""
+    from tierd.console import who
 
     path = run_dir(arguments).run / SOCKET
-    colour = terminal.has_colour(arguments.no_color)
-    return live.run(lambda: client.get(path, "/v1/status"), colour=colour)
+    looked = _looked(arguments)
+    sysfs = _patient(looked.sysfs)
+    source = who.Source(sysfs, _config(arguments, sysfs), lambda: client.get(path, "/v1/status"))
+    if sys.stdin.isatty() and sys.stdout.isatty() and not arguments.json:
+        from tierd.console import top as live
+
+        colour = terminal.has_colour(arguments.no_color)
+        return live.run(source.ask, source.entries, colour=colour)
+    if arguments.json:
+        _say_json(say, source.document())
+    else:
+        _say_where(looked, say)
+        _say_painted(arguments, say, source.text(terminal.columns()))
+    return ExitCode.ok
 
 
 def observe(arguments: argparse.Namespace, say: Say) -> ExitCode:

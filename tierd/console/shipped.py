@@ -25,6 +25,7 @@ FILES = {
     "schema-plan": "schema/plan.schema.json",
     "schema-status": "schema/status.schema.json",
     "schema-tiers": "schema/tiers.schema.json",
+    "schema-top": "schema/top.schema.json",
     "scrape-config": "monitoring/scrape.yaml",
     "unit": "systemd/tierd.service",
 }

@@ -20,6 +20,7 @@ from tierd.errors import ExitCode, TierdError
 from tierd.views import plots, screen, terminal
 from tierd.views.screen import View
 from tierd.views.statusview import Status
+from tierd.views.whoview import Entry
 
 QUIT = "q"
 EVERY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -33,36 +34,40 @@ class _Terminal:
     signals: socket.socket
 
 
-class NoTerminal(TierdError):
-    """Standard input or output is not a terminal."""
-
-    exit_code = ExitCode.usage
-
-
 class TerminalGone(TierdError):
     """The terminal was closed while it was in use."""
 
 
-def run(ask: Callable[[], Status], *, colour: bool) -> ExitCode:
+Census = Callable[[], tuple[Entry, ...]]
+"""Returns the cgroups with memory, those with the most on slow nodes first."""
+
+# Seconds between two readings of all cgroups, at least, and what share of the time they may take.
+CENSUS_S = 5.0
+CENSUS_SHARE = 0.05
+
+
+def run(ask: Callable[[], Status], census: Census, *, colour: bool) -> ExitCode:
     """Draw one screen after the other until the user quits."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise NoTerminal(
-            "`tierd top` needs a terminal", "use `tierd status`, which prints the same once"
-        )
     try:
-        return _show(ask, colour=colour)
+        return _show(ask, census, colour=colour)
     except (OSError, termios.error) as error:
         # The window of the terminal was closed, or its connection was lost.
         raise TerminalGone(f"the terminal is gone: {error.args[-1]}") from error
 
 
-def _show(ask: Callable[[], Status], *, colour: bool) -> ExitCode:
+def _show(ask: Callable[[], Status], census: Census, *, colour: bool) -> ExitCode:
     ink = plots.ink_for(sys.stdout.encoding)
     view = View()
+    census_s = time.monotonic()
     with _opened() as opened:
         while True:
             if not view.held:
                 view = look(view, ask)
+                began_s = time.monotonic()
+                if began_s >= census_s:
+                    view = counted(view, census)
+                    now_s = time.monotonic()
+                    census_s = now_s + max(CENSUS_S, (now_s - began_s) / CENSUS_SHARE)
             frame = "\n".join(screen.frame(view, time.time(), *terminal.shape(), ink))
             sys.stdout.write(terminal.over(terminal.painted(frame) if colour else frame))
             sys.stdout.flush()
@@ -78,6 +83,14 @@ def look(view: View, ask: Callable[[], Status]) -> View:
         return screen.seen(view, ask())
     except TierdError as error:
         return screen.lost(view, str(error))
+
+
+def counted(view: View, census: Census) -> View:
+    """Return the view with the cgroups of now, or with the reason why they are not known."""
+    try:
+        return replace(view, who=census(), who_trouble="")
+    except TierdError as error:
+        return replace(view, who=(), who_trouble=str(error))
 
 
 def key(view: View, pressed: str) -> View:

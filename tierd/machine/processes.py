@@ -66,15 +66,15 @@ def _name(sysfs: Sysfs, pid: str) -> str | None:
 
 def processes(sysfs: Sysfs) -> tuple[Process, ...]:
     """Return all programs, largest first; the largest ones with `bound_bytes`."""
-    found = [process for pid in _pids(sysfs) if (process := _process(sysfs, int(pid))) is not None]
-    found.sort(key=lambda process: -process.rss_bytes)
+    found = [one for pid in _pids(sysfs) if (one := process(sysfs, int(pid))) is not None]
+    found.sort(key=lambda one: -one.rss_bytes)
     return tuple(
-        _looked_into(sysfs, process) if rank < LOOKED_INTO_MAX else process
-        for rank, process in enumerate(found)
+        _looked_into(sysfs, one) if rank < LOOKED_INTO_MAX else one
+        for rank, one in enumerate(found)
     )
 
 
-def _process(sysfs: Sysfs, pid: int) -> Process | None:
+def process(sysfs: Sysfs, pid: int) -> Process | None:
     """Return the program; None if it is a kernel thread or has ended."""
     path = f"proc/{pid}/status"
     try:

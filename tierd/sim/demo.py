@@ -24,6 +24,9 @@ COLD_HZ = 0.001
 # The data of the burst is used a little, so that it is neither hot nor cold.
 BURST_HZ = 1.0
 
+PROGRAM = "/system.slice/program.service"
+VISITOR = "/system.slice/visitor.service"
+
 HOT = "hot"
 COLD = "cold"
 BURST = "burst"
@@ -74,6 +77,8 @@ def demo(name: str) -> Demo:
     workload = Workload(_events(machine), seed=1)
     # With 64 pages in a block the simulation has 64 times less to do.
     kernel = SimKernel(PROFILE, machine, seed=1, workload=workload, block_pages=64)
+    for path in ("/system.slice", PROGRAM, VISITOR):
+        kernel.add_cgroup(path)
     # The workload fills the memory in the first microseconds.
     kernel.advance(0.001)
     return Demo(kernel, name, machine.tiers[0][1])
@@ -85,14 +90,16 @@ def _events(machine: MachineModel) -> list[WorkloadEvent]:
     hot_bytes = sum(sizes[node] for node in fast) // 4 // machine.page_bytes * machine.page_bytes
     whole_us = ROUND_S * 1_000_000
     piece, jump, scatter, burst, idle, end = (second * 1_000_000 for second in BEGINS_S)
-    hot, cold = PageSet(HOT, HOT_HZ), PageSet(COLD, COLD_HZ)
+    # When data cools down, its pages change the set, but not the program that they belong to.
+    hot, cold = PageSet(HOT, HOT_HZ, cgroup=PROGRAM), PageSet(COLD, COLD_HZ, cgroup=PROGRAM)
+    burst_set = PageSet(BURST, BURST_HZ, cgroup=VISITOR)
     return [
         *(Place(cold, sizes[node] * 8 // 10, (node,)) for node in fast),
         Place(hot, hot_bytes, slow),
         Place(cold, hot_bytes, slow),
         Shift(HOT, COLD, 1.0, jump, whole_us, heats_on=slow[0]),
         Shuffle((HOT, COLD), scatter, whole_us),
-        Place(PageSet(BURST, BURST_HZ), hot_bytes, (*fast, *slow), burst, whole_us),
+        Place(burst_set, hot_bytes, (*fast, *slow), burst, whole_us),
         Release(BURST, hot_bytes, idle, whole_us),
         ChangeRate(HOT, COLD_HZ, idle, whole_us),
         # Another program begins: its data is in one piece on the slowest node.

@@ -235,6 +235,7 @@ class SimKernel:
         """Create a memory cgroup with a path such as "/a/b"."""
         self.cgroups.add(path)
         folder = self._files.make(f"{CGROUPS}{path}".rstrip("/"))
+        folder.put("cgroup.controllers", Live(lambda: "memory"))
         folder.put("cgroup.procs", Live(lambda: "", lambda _: None))
         folder.put("memory.current", Live(lambda: str(self._cgroup_bytes(path))))
         folder.put("memory.numa_stat", Live(lambda: self._cgroup_numa_stat(path)))

@@ -19,6 +19,7 @@ from tierd.views.statusview import (
     wrapped,
 )
 from tierd.views.visible import visible
+from tierd.views.whoview import Entry, lines
 
 # How many values of a trend are kept: the widest terminal shows this many.
 KEPT = 200
@@ -48,6 +49,10 @@ class View:
     """Why there is no newer snapshot; empty if there is one."""
     held: bool = False
     every_s: float = 1.0
+    who: tuple[Entry, ...] = ()
+    """The cgroups with memory, those with the most on slow nodes first."""
+    who_trouble: str = ""
+    """Why they are not known; empty if they are."""
 
 
 def seen(view: View, status: Status) -> View:
@@ -81,27 +86,47 @@ def frame(view: View, now: float, columns: int, rows: int, ink: Ink) -> list[str
     Both are at least 1. The rest is cut off.
     """
     if view.status is None:
-        body = ["tierd top", "", f"waiting: {view.trouble or 'no answer yet'}"]
+        body = [
+            "tierd top",
+            "",
+            f"waiting: {view.trouble or 'no answer yet'}",
+            "",
+            *_who(view, columns, rows),
+        ]
     else:
-        body = _body(view, view.status, now, columns, ink)
+        body = _body(view, view.status, now, columns, rows, ink)
     told = view.trouble and view.status is not None
     trouble = wrapped(f"!! waiting: {view.trouble}", columns) if told else []
-    lines = [*trouble, *body][: rows - 1]
-    lines += [""] * (rows - 1 - len(lines))
+    shown = [*trouble, *body][: rows - 1]
+    shown += [""] * (rows - 1 - len(shown))
     held = "   FROZEN" if view.held else ""
     foot = f"{KEYS}   every {view.every_s:g} s{held}"
-    return [visible(line, kept="")[:columns] for line in (*lines, foot)]
+    return [visible(line, kept="")[:columns] for line in (*shown, foot)]
 
 
-def _body(view: View, status: Status, now: float, columns: int, ink: Ink) -> list[str]:
-    lines = [*wrapped(verdict(status, now), columns), ""]
-    lines += [*node_lines(status["nodes"], columns), f"  {LEGEND}", ""]
-    lines += [*trend_lines(view, columns, ink, TRENDS), "", *scheme_lines(status, columns)]
+# Lines of a screen that the cgroups leave to the rest, and how many cgroups are shown even so.
+OTHER_ROWS = 22
+WHO_MIN = 5
+
+
+def _who(view: View, columns: int, rows: int) -> list[str]:
+    """Return who has memory on slow nodes, or why that is not known."""
+    if view.who_trouble:
+        return wrapped(f"memory by cgroup: {view.who_trouble}", columns, "  ")
+    return lines(view.who, columns, max(WHO_MIN, rows - OTHER_ROWS)) if view.who else []
+
+
+def _body(view: View, status: Status, now: float, columns: int, rows: int, ink: Ink) -> list[str]:
+    body = [*wrapped(verdict(status, now), columns), ""]
+    body += [*node_lines(status["nodes"], columns), f"  {LEGEND}", ""]
+    body += [*trend_lines(view, columns, ink, TRENDS), ""]
+    who = _who(view, columns, rows)
+    body += [*who, *([""] if who else []), *scheme_lines(status, columns)]
     if status["events"]:
-        lines += ["", "events"]
+        body += ["", "events"]
         # The newest comes first, so that old events are cut off.
-        lines += [f"  {event_line(event)}" for event in reversed(status["events"])]
-    return lines
+        body += [f"  {event_line(event)}" for event in reversed(status["events"])]
+    return body
 
 
 TRENDS = ("promoted", "demoted", "hot below", "cold above")

@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures import machines
-from tests.fixtures.snapshots import FRESH, SNAPSHOT
+from tests.fixtures.snapshots import FRESH
+from tests.unit.console.promises import DAEMONS, Row
 from tierd import cli
 from tierd.console import commands, shipped
 from tierd.console.arguments import VERBS, parse, parser
@@ -19,46 +19,11 @@ from tierd.kdamonds import saved
 from tierd.kdamonds.saved import SavedState
 from tierd.record import chronicle
 from tierd.record.rundir import RunDir
-from tierd.record.snapshot import EventStatus, State, document, look
+from tierd.record.snapshot import EventStatus, document
 from tierd.serving import api
 from tierd.serving.api import Sources
 from tierd.serving.inbox import Answer, Event
 from tools import man_pages
-
-
-@dataclass(frozen=True)
-class Row:
-    """A promise: texts that a stream must have, or that it is empty.
-
-    `{root}` is a captured machine, `{tmp}` an empty directory, `{run}` the directory of a daemon.
-    """
-
-    machine: str
-    argv: str
-    exit_code: int
-    out: tuple[str, ...] = ()
-    err: tuple[str, ...] = ()
-    daemon: str = "active"
-    """Which of DAEMONS answers in `{run}`."""
-
-
-DAEMONS: dict[str, dict[str, str]] = {
-    "active": {
-        "/v1/status": json.dumps(document(FRESH)),
-        "/v1/recent": json.dumps({"looks": [look(FRESH)]}),
-    },
-    "stuck": {"/v1/status": json.dumps(document(replace(SNAPSHOT, state=State.degraded)))},
-    "degraded": {
-        "/v1/status": json.dumps(
-            document(replace(FRESH, state=State.degraded, reason="node 1 is gone"))
-        )
-    },
-    "starting": {
-        "/v1/status": json.dumps({"schema": "tierd.status/1", "state": "starting"}),
-        "/v1/recent": json.dumps({"looks": []}),
-    },
-    "stranger": {"/v1/status": "hello"},
-}
 
 SIMULATED = ("on the SIMULATED machine two-tier", "this machine is not touched")
 SHOWN = ("on the SIMULATED machine two-tier", "not on this one")
@@ -134,7 +99,31 @@ TABLE = [
         "two-tier-7.2", "why 1 --run-dir {run}", 0, ("has not read the machine",), daemon="starting"
     ),
     Row("two-tier-7.2", "why 9 --run-dir {run}", 2, (), ("no node 9", "there are: 0, 1")),
-    Row("two-tier-7.2", "top --run-dir {run}", 2, (), ("`tierd top` needs", "`tierd status --")),
+    Row(
+        "two-tier-7.2",
+        "top --run-dir {run} --root {root} --config {root}/../good.yaml",
+        0,
+        ("ACTIVE", "node0", "no unified cgroup tree"),
+    ),
+    Row(
+        "two-tier-7.2",
+        "top --run-dir {tmp} --root {root} --config {root}/../good.yaml",
+        0,
+        ("not running",),
+    ),
+    Row(
+        "two-tier-7.2",
+        "top --run-dir {tmp} --root {root} --config {root}/../good.yaml --json",
+        0,
+        ('"tierd.top/1"',),
+    ),
+    Row(
+        "two-tier-7.2",
+        "why /x --run-dir {tmp} --root {root} --config {root}/../good.yaml",
+        1,
+        (),
+        ("no /sys/fs/cgroup/x/memory.numa_stat", "tierd top"),
+    ),
     Row(
         "two-tier-7.2",
         "observe --config {tmp}/none.yaml --simulate --run-dir {tmp}",

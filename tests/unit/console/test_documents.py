@@ -21,7 +21,7 @@ from tests.fixtures import machines
 from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN, parked
 from tierd.clock import SystemClock
 from tierd.configuration.config import Config
-from tierd.console import arguments, commands, events_and_history, shipped
+from tierd.console import arguments, commands, events_and_history, shipped, who
 from tierd.doctor import doctor, facts
 from tierd.importing import imported
 from tierd.kdamonds.kernel import Kernel
@@ -30,6 +30,7 @@ from tierd.record import snapshot as snapshots
 from tierd.record.chronicle import Chronicle
 from tierd.record.rundir import RunDir
 from tierd.record.snapshot import EventStatus, Snapshot
+from tierd.sim import demo
 from tierd.views import history
 from tools import document_schemas
 from tools.document_schemas import PUBLISHED, Published
@@ -54,6 +55,11 @@ def of_doctor(machine: str) -> Document:
 def of_import(name: str) -> Document:
     text = (POLICIES / name).read_text()
     return json.loads(json.dumps(dataclasses.asdict(imported.read(name, text))))
+
+
+def of_cgroups() -> Document:
+    kernel = demo.demo("two-tier").kernel
+    return who.Source(kernel, Config(), dict).document()
 
 
 def of_command(words: str, machine: str, folder: Path) -> Document:
@@ -95,6 +101,8 @@ DOCUMENTS: dict[str, Callable[[Path], Document]] = {
     "plan-two-tier-6.12": lambda folder: of_command("plan --json", "two-tier-6.12", folder),
     "tiers-two-socket-7.2": lambda folder: of_command("tiers --json", "two-socket-7.2", folder),
     "tiers-slow-offline-7.2": lambda folder: of_command("tiers --json", "slow-offline-7.2", folder),
+    "top-two": lambda _: of_cgroups(),
+    "top-none": lambda folder: of_command("top --json", "two-tier-7.2", folder),
     "events-two": lambda folder: json.loads(
         events_and_history.events_json(events_and_history.kept_events(kept(folder), None))
     ),

@@ -24,6 +24,7 @@ from tierd.serving.api import Sources
 from tierd.views import screen
 from tierd.views.plots import ASCII, UNICODE
 from tierd.views.screen import View
+from tierd.views.whoview import Entry
 
 NOW = 10_001.0
 
@@ -95,17 +96,38 @@ def test_keys() -> None:
     assert top.key(View(), "x") == View()
 
 
-def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tierd", "top", "--run-dir", str(tmp_path)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+def cgroup(path: str, slow_bytes: int) -> Entry:
+    return {
+        "cgroup": path,
+        "slow_bytes": slow_bytes,
+        "slow_active_bytes": None,
+        "fast_bytes": 0,
+        "bytes_by_node": {"1": slow_bytes},
+    }
+
+
+def test_the_cgroups_have_room_on_a_small_screen() -> None:
+    who = tuple(
+        cgroup(f"/system.slice/{'x' * 90}{number}.service", 9 - number) for number in range(9)
     )
-    assert done.returncode == 2
-    assert "needs a terminal" in done.stderr
+    for view in (View(), watched()):
+        drawn = screen.frame(replace(view, who=who), NOW, 80, 24, ASCII)
+        shown = [line for line in drawn if line.endswith(".service")]
+        assert len(shown) == screen.WHO_MIN
+        assert shown[0].startswith("  9 B")
+        # The end of a long path says more than its beginning.
+        assert shown[4].endswith("x4.service")
+    lost = replace(watched(), who_trouble="no unified cgroup tree")
+    assert any("no unified" in line for line in screen.frame(lost, NOW, 80, 24, ASCII))
+
+
+def test_cgroups_that_cannot_be_read_are_a_reason_and_no_end() -> None:
+    def refused() -> tuple[Entry, ...]:
+        raise NotRunning("gone")
+
+    known = (cgroup("/a", 1),)
+    assert top.counted(View(who=known), refused) == View(who_trouble="gone")
+    assert top.counted(View(who_trouble="gone"), lambda: known) == View(who=known)
 
 
 # Bound of a wait for a program, in seconds. On a busy machine it takes seconds to start.

@@ -1,0 +1,86 @@
+"""`tierd top` and `tierd why CGROUP`: who has memory on slow nodes. Neither needs the daemon."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tierd.configuration.config import Config
+from tierd.errors import NotRunning, TierdError
+from tierd.machine import discovery, residents
+from tierd.machine.residents import NOBODY, NoCgroup
+from tierd.planning import matches_here
+from tierd.sysfs import Sysfs
+from tierd.views import statusview, whoview
+from tierd.views.statusview import Status
+from tierd.views.whoview import Document, Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where `tierd top` has its figures from."""
+
+    sysfs: Sysfs
+    config: Config
+    ask: Callable[[], Status]
+    """Returns the daemon's snapshot."""
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return the cgroups with memory, those with the most on slow nodes first."""
+        topology = discovery.survey(self.sysfs, self.config.tiers)
+        return tuple(whoview.entries(residents.read(self.sysfs), topology))
+
+    def document(self) -> Document:
+        """Return the JSON document of `tierd top`. If cgroups are not known, it says why."""
+        topology = discovery.survey(self.sysfs, self.config.tiers)
+        found, trouble = NOBODY, ""
+        try:
+            found = residents.read(self.sysfs)
+        except NoCgroup as error:
+            trouble = str(error)
+        return {
+            "schema": whoview.SCHEMA,
+            "cgroups": whoview.entries(found, topology),
+            "cgroups_trouble": trouble,
+            "left_out": list(found.left_out),
+        }
+
+    def text(self, columns: int) -> str:
+        """Return one screen of `tierd top` as text, for a pipe."""
+        try:
+            status = self.ask()
+        except NotRunning as error:
+            head = statusview.wrapped(f"{error}; {error.hint}", columns)
+        else:
+            head = _head(status, columns)
+        return "\n".join([*head, "", whoview.text(self.document(), columns)])
+
+
+def _head(status: Status, columns: int) -> list[str]:
+    if "at" not in status:
+        return ["the daemon is starting"]
+    verdict = statusview.wrapped(statusview.verdict(status, time.time()), columns)
+    bars = statusview.node_lines(status["nodes"], columns)
+    return [*verdict, "", *bars, f"  {statusview.LEGEND}"]
+
+
+def one(sysfs: Sysfs, config: Config, path: str, columns: int) -> str:
+    """Return where the memory of a cgroup is, what may move it, and whose it is."""
+    path = path.rstrip("/")
+    topology = discovery.survey(sysfs, config.tiers)
+    found = residents.one(sysfs, path)
+    return whoview.one_text(
+        found, residents.programs(sysfs, path), topology, _said(sysfs, config, path), columns
+    )
+
+
+def _said(sysfs: Sysfs, config: Config, path: str) -> list[str]:
+    said = [whoview.IN_USE]
+    if not config.cgroups:
+        return [*said, "No cgroup class is configured: tierd may move the memory of all cgroups."]
+    try:
+        matches = [one for one in matches_here(sysfs, config) if path in one.cgroups]
+    except TierdError as error:
+        return [*said, f"Which class it is in is not known: {error}."]
+    if not matches:
+        return [*said, "It is in no cgroup class."]
+    return [*said, *(f"It is in the cgroup class {one.name} ({one.mode})." for one in matches)]
