@@ -29,7 +29,7 @@ _shtab_tierd_option_strings=(-h --help --version)
 _shtab_tierd_why_pos_0_COMPGEN=_tierd_nodes
 
 _shtab_tierd_plan___format_choices=(damo)
-_shtab_tierd_print_pos_0_choices=(alerts completion completion-bash completion-fish completion-zsh config dashboard preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-status schema-tiers schema-top scrape-config unit)
+_shtab_tierd_print_pos_0_choices=(alerts completion completion-bash completion-fish completion-zsh config dashboard otel-collector pcp preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-status schema-tiers schema-top scrape-config tuned unit)
 _shtab_tierd_print_pos_1_choices=(aggressive bash cgroup-classes doctor events fish gentle history import observe plan status three-tier tiers top zsh)
 _shtab_tierd_pos_0_choices=(run observe plan tiers check import doctor status events history top why reload pause resume restore print)
 

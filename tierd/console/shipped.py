@@ -11,6 +11,8 @@ FILES = {
     "completion-zsh": "completion/_tierd",
     "config": "configs/tierd.yaml",
     "dashboard": "monitoring/dashboard.json",
+    "otel-collector": "monitoring/otel-collector.yaml",
+    "pcp": "monitoring/pcp-tierd.url",
     "preset-aggressive": "configs/aggressive.yaml",
     "preset-cgroup-classes": "configs/cgroup-classes.yaml",
     "preset-gentle": "configs/gentle.yaml",
@@ -27,6 +29,7 @@ FILES = {
     "schema-tiers": "schema/tiers.schema.json",
     "schema-top": "schema/top.schema.json",
     "scrape-config": "monitoring/scrape.yaml",
+    "tuned": "tuned/tuned.conf",
     "unit": "systemd/tierd.service",
 }
 
