@@ -62,9 +62,21 @@ def grouped(cells: Iterable[Cell]) -> Groups:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """Return the median, where None means never and is larger than all values."""
+    """Return the median, where None means never and is larger than all values.
+
+    Of an even number of values it is the larger one of the two in the middle.
+    """
     found = statistics.median_high(_never(value) for value in values)
     return None if math.isinf(found) else found
+
+
+def middles(values: Iterable[float | None]) -> tuple[float | None, ...]:
+    """Return the median, or both values in the middle if their number is even; none of no values.
+
+    None means never and is larger than all values.
+    """
+    ranked = sorted(values, key=_never)
+    return tuple(ranked[(len(ranked) - 1) // 2 : len(ranked) // 2 + 1])
 
 
 def worst(values: Iterable[float | None]) -> float | None:
@@ -212,12 +224,12 @@ def _median_store(trials: Sequence[Figures]) -> StoreFigures | None:
     if not known:
         return None
     return StoreFigures(
-        best=statistics.median(one.best for one in known),
+        best=statistics.median_low(one.best for one in known),
         t80_s=median(one.t80_s for one in known),
         t90_s=median(one.t90_s for one in known),
-        end=statistics.median(one.end for one in known),
+        end=statistics.median_low(one.end for one in known),
         moved_bytes_per_point=median(one.moved_bytes_per_point for one in known),
-        worst_drop=statistics.median(one.worst_drop for one in known),
+        worst_drop=statistics.median_high(one.worst_drop for one in known),
         settled_bytes_per_min=median(one.settled_bytes_per_min for one in known),
     )
 

@@ -8,7 +8,7 @@ from bench.cells import FOLDER, Cell
 from bench.configuration import BY_NAME, CONFIGURATIONS, SERIES
 from bench.figures import PAGE, Figures
 from bench.plot import Line, Mark
-from bench.ranking import MIB, Groups, Scale, median, seconds, worst
+from bench.ranking import MIB, Groups, Scale, middles, seconds, worst
 
 TIMELINE = ("static", *ranking.SHIFTS, "idle")
 COLOUR = {one.name: number for number, one in enumerate(CONFIGURATIONS)}
@@ -28,10 +28,14 @@ many bytes it moves, stalls, processor time. **What you cannot**: a gain in spee
 virtual machine are equally fast. So "slowdown" is a model (1 + 0.22 x the share of accesses that
 reach the slow node + bytes moved a second / 10 GB/s), and it is called so.
 
-The host had other work to do during some of the trials, though hardly any beside `demand` and the
-oracle. An emulated guest notices that in times and latencies, and hardly in pages. Each cell says
-how busy the host was. Compare within a kernel, and look at n, the number of trials behind a median.
+An emulated guest notices other work of its host in times and latencies, and hardly in pages. Each
+cell says how busy the host was. Compare within a kernel and a host, and look at n, the number of
+trials. A figure is the median of the trials in which it could be read; of an even number it is both
+middle values.
 """
+
+# Fewer trials than this decide nothing.
+TRIALS_MIN = 3
 
 COLUMNS = """\
 - *50 %*, *95 %*: seconds until that share of the hot accesses reaches the fast node: the median,
@@ -98,7 +102,8 @@ def page(cells: Sequence[Cell], plots: Iterable[str]) -> str:
             continue
         parts.append(f"### {one.name}: {one.title}\n")
         heads = STORE_HEADS if stored else HEADS
-        parts += [f"{one.scene.value.capitalize()}.\n", *_table([heads, *rows])]
+        scene = f"{one.scene.value[0].upper()}{one.scene.value[1:]}. {_lasted(cells, one)}\n"
+        parts += [scene, *_table([heads, *rows])]
         parts += [f"![{name}]({name})" for name in shown if name.split("-on-")[0] == one.name]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
@@ -130,7 +135,30 @@ def _made(cells: Sequence[Cell]) -> list[str]:
         f"Measured {' to '.join(dict.fromkeys((days[0], days[-1])))}. {len(cells)} cells.\n",
         *titles,
         "",
+        "Load of the host, averaged over the five minutes before a trial's end (the guest itself "
+        f"is up to two of it): {_loads(cells)}.\n",
     ]
+
+
+def _loads(cells: Sequence[Cell]) -> str:
+    """Return the least and the greatest load beside each configuration, in words."""
+    told = []
+    for one in CONFIGURATIONS:
+        made = [cell.seen["made"] for cell in cells if cell.key.configuration == one.name]
+        known = [float(about["load"]) for about in made if "load" in about]
+        if made:
+            span = f"{min(known)} to {max(known)}" if known else "unknown"
+            lacking = len(made) - len(known)
+            unknown = f" (unknown in {lacking})" if known and lacking else ""
+            told.append(f"`{one.name}` {span}{unknown}")
+    return ", ".join(told)
+
+
+def _lasted(cells: Sequence[Cell], one: phase.Phase) -> str:
+    """Return a sentence: how long the trials of a phase lasted."""
+    names = phase.trials(one)
+    lengths = [c.seen["series"]["t"][-1] for c in cells if c.key.phase in names]
+    return f"The trials lasted {min(lengths):.0f} to {max(lengths):.0f} s."
 
 
 def bar_lines(groups: Groups, scale: Scale) -> list[str]:
@@ -141,11 +169,14 @@ def bar_lines(groups: Groups, scale: Scale) -> list[str]:
             rows.append((bar.name, "", "not measured yet", "", ""))
         for verdict in bar.verdicts:
             met = "met" if verdict.met else "**missed**"
+            if verdict.trials < TRIALS_MIN:
+                met = f"{'met' if verdict.met else 'missed'} so far: fewer than {TRIALS_MIN} trials"
             rows.append((bar.name, verdict.series, verdict.found, str(verdict.trials), met))
     return [
         "## Bars\n",
         "A bar is a result that tierd should reach. Found is the median of n trials of `demand`, "
-        "if nothing else is said.\n",
+        "if nothing else is said; of an even number of trials, the worse of the two middle values. "
+        f"Fewer than {TRIALS_MIN} trials decide nothing.\n",
         *_table(rows),
     ]
 
@@ -169,18 +200,17 @@ def phase_rows(groups: Groups, one: phase.Phase, row: Row) -> list[tuple[str, ..
 
 
 def _shown(values: Iterable[float | None], pattern: str) -> str:
-    """Return the median of the values that are known, as text."""
+    """Return the median of the values that are known, as text; of an even number both middles."""
     known = [value for value in values if value is not None]
-    middle = median(known) if known else None
-    return "-" if middle is None else pattern.format(middle)
+    shown = dict.fromkeys(pattern.format(value) for value in middles(known))
+    return " / ".join(shown) or "-"
 
 
 def _time(values: Sequence[float | None]) -> str:
     """Return the median, with the worst value in brackets."""
-    middle, most = median(values), worst(values)
-    if len(values) == 1 or middle == most:
-        return seconds(middle)
-    return f"{seconds(middle)} ({seconds(most)})"
+    middle, most = middles(values), worst(values)
+    shown = " / ".join(dict.fromkeys(map(seconds, middle)))
+    return shown if middle[-1] == most else f"{shown} ({seconds(most)})"
 
 
 def _store_row(series: str, name: str, trials: Sequence[Figures]) -> tuple[str, ...]:

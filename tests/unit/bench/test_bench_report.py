@@ -45,6 +45,10 @@ def cell(configuration: str, phase: str, arrival_s: float | None, **changed: Any
     return Cell(Key("7.2", configuration, phase, 1), seen)
 
 
+def loaded(load: str) -> dict[str, str]:
+    return {"host": "2 x processors", "date": "2026-11-21", "load": load}
+
+
 def verdicts(cells: Iterable[Cell], name: str) -> list[tuple[str, bool]]:
     bars: dict[str, Bar] = {bar.name: bar for bar in ranking.bars(ranking.grouped(cells), SCALE)}
     (found,) = (bar for bar in bars if bar.startswith(name))
@@ -91,23 +95,46 @@ def test_never_is_later_than_any_time(values: list[float | None]) -> None:
     assert (ranking.worst(values) is None) == (never > 0)
 
 
+@pytest.mark.parametrize(
+    ("values", "middles"),
+    [((), ()), ((2.0,), (2.0,)), ((3.0, None, 1.0), (3.0,)), ((None, 1.0), (1.0, None)),
+     ((4.0, 1.0, 3.0, 2.0), (2.0, 3.0))],
+)  # fmt: skip
+def test_an_even_number_of_trials_has_two_middles(
+    values: tuple[float | None, ...], middles: tuple[float | None, ...]
+) -> None:
+    assert ranking.middles(values) == middles
+
+
+def test_three_trials_decide_and_two_do_not() -> None:
+    def row(count: int) -> str:
+        found = cell("demand", "idle", None)
+        trials = [Cell(Key("7.2", "demand", "idle", n), found.seen) for n in range(1, count + 1)]
+        return next(line for line in report.page(trials, ()).splitlines() if "| idle:" in line)
+
+    assert row(3).endswith("| 3 | met |")
+    assert row(2).endswith("| 2 | met so far: fewer than 3 trials |")
+
+
 def test_the_page_says_what_is_there_and_what_is_missed() -> None:
     cells = [
-        cell("none", "static", None),
-        cell("demand", "static", 8.0),
-        cell("demand", "shift-1", None),
+        cell("none", "static", None, made=loaded("1.5")),
+        cell("demand", "static", 8.0, made=loaded("0.5")),
+        cell("demand", "shift-1", None, made=loaded("2.5")),
         cell("oracle", "static", 5.0),
         cell("oracle", "shift-1", 4.0),
         cell("demand", "scan", 0.5, scanned_up=0, kdamond_cpu_s=None),
     ]
     plots = dict(report.pictures(cells))
     text = report.page(cells, plots)
-    missed = "| 7.2 | never; the oracle 3.8 s | 1 | **missed** |"
+    missed = "| 7.2 | never; the oracle 3.8 s | 1 | missed so far: fewer than 3 trials |"
     assert f"| shift-1: at most 2.5 x the oracle's time {missed}" in text
     assert "| 7.2 | `none` | 1 | never | never | 0.0% |" in text
     assert "| 7.2 | `demand` | 1 | 4.0 s | 7.6 s | 100.0% | 1.00 | 1.00 | 192 |" in text
     assert "not measured yet" in text
     assert "that of kdamonds in 2 of 3 cells" in text
+    assert "`none` 1.5 to 1.5, `demand` 0.5 to 2.5 (unknown in 1), `oracle` unknown" in text
+    assert "The trials lasted 60 to 60 s." in text
     assert set(plots) == {
         *(f"static-on-7.2-{kind}.svg" for kind in ("hit", "moved", "free", "quota")),
         "scan-on-7.2.svg",
