@@ -67,7 +67,7 @@ def setting(compared: Comparison) -> str:
         f"{compared.title}\n"
         f"kernel {seen['release']}, {made['host']}, load {min(loads)} to {max(loads)}, "
         f"commit {made.get('commit', 'unknown')}\n"
-        f"{seen['keys']} keys in {pages * PAGE // MIB} MiB, "
+        f"{seen['items']} items in {pages * PAGE // MIB} MiB, "
         f"{pages * PAGE / seen['fast_bytes']:.1f} times the fast node; "
         f"cap {seen['cap'] // 1_000_000} MB/s; memory {seen['slowness']['stretch']} times as slow "
         "as its figures"
@@ -128,8 +128,10 @@ def table(compared: Comparison) -> str:
     rows += [
         ("on the fast node, at first MiB", lambda t: t.fast_bytes[0] / MIB, _whole),
         ("on the fast node, at last MiB", lambda t: t.fast_bytes[1] / MIB, _whole),
-        ("moved up MiB", lambda t: t.up_bytes / MIB, _whole),
-        ("moved down MiB", lambda t: t.down_bytes / MIB, _whole),
+        ("moved MiB", lambda t: t.moved_bytes / MIB, _whole),
+        ("came up and stayed MiB", lambda t: t.up_bytes / MIB, _whole),
+        ("moved per byte that stayed", lambda t: t.moved_per_stayed, _tenths),
+        ("lost hot-seconds", lambda t: t.lost_s, _tenths),
         ("kdamonds, processor s", lambda t: t.kdamond_cpu_s, _tenths),
         ("daemon, processor s", lambda t: t.daemon_cpu_s, _tenths),
         ("filled in s", lambda t: t.fill_s, _tenths),

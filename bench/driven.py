@@ -1,6 +1,6 @@
 """Parses what a driver prints about the program that it drives. Pure.
 
-The format is described in tests/vm/keys.c.
+The format is described in tests/vm/seconds.h, and in bench.program.
 """
 
 from typing import Any
@@ -10,12 +10,18 @@ from bench.errors import BenchError
 NS_PER_S = 1_000_000_000
 
 
+def data_pid(text: str) -> int | None:
+    """Return the pid of the process that holds the data, if the first line has one."""
+    words = text.partition("\n")[0].split()
+    return int(words[3]) if len(words) > 3 else None
+
+
 def parse(text: str) -> dict[str, Any]:
     """Return the seconds that filling took, and series with a row for each second served."""
     first, *rows = (line.split() for line in text.splitlines()) if text else [[]]
     if not first or first[0] != "filled" or any(row[:1] != ["second"] for row in rows):
         raise BenchError(f"not what a driver says: {text[:200]!r}")
-    began_ns, ended_ns = map(int, first[1:])
+    began_ns, ended_ns = map(int, first[1:3])
     columns: dict[str, list[Any]] = {
         "at_s": [], "seconds": [], "operations": [], "p50_us": [], "p99_us": []
     }  # fmt: skip

@@ -1,69 +1,138 @@
 """The programs that are measured, as data: how each is started, its size, and its load.
 
-They are Debian's packages, unchanged.
+They are Debian's packages, unchanged. In `driver` {items} and {seconds} stand for numbers.
 """
 
 from dataclasses import dataclass
 
-MIB = 1 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A key-value server and its load: keys of one size, drawn by Zipf's law, in no order."""
+    """A program, and the driver that fills it, asks it, and tells how fast that was.
+
+    What the driver prints is described in tests/vm/seconds.h. Before that it prints `filled BEGAN
+    ENDED`, and the pid of the process that holds the data, if that is not the server or itself.
+    """
 
     name: str
     title: str
-    package: str
-    argv: tuple[str, ...]
-    protocol: str
-    """The name of the protocol in the driver tests/vm/keys.c."""
-    key_bytes: int
-    """The memory that a key takes with its value."""
+    driver: tuple[str, ...]
+    item_bytes: int
+    """The memory of an item: of a key with its value, of a row, of a vector."""
+    server: tuple[str, ...] = ()
+    """A server that the driver finds at SOCKET; none if the driver does everything."""
     times_fast: float = 1.3
-    """The size of all keys, divided by that of the fast node. More keys take longer to fill in."""
-    # Each value has a page of its own, so that a hot key makes one page hot.
-    value_bytes: int = 4000
-    # The default of YCSB.
-    theta: float = 0.99
-    connections: int = 4
+    """The size of all items, divided by that of the fast node. More take longer to fill in."""
 
-    def keys(self, fast_bytes: int) -> int:
-        """Return how many keys the program gets, for a fast node of this size."""
-        return int(self.times_fast * fast_bytes) // self.key_bytes
+    def items(self, fast_bytes: int) -> int:
+        """Return how many items the program gets, for a fast node of this size."""
+        return max(1, round(self.times_fast * fast_bytes / self.item_bytes))
 
-    def driven(self, driver: str, keys: int, seconds: int) -> tuple[str, ...]:
+    def driven(self, items: int, seconds: int) -> tuple[str, ...]:
         """Return the command of the driver."""
-        words = (self.protocol, SOCKET, keys, self.value_bytes, self.theta, self.connections)
-        return (driver, *map(str, words), str(seconds))
+        return tuple(word.format(items=items, seconds=seconds) for word in self.driver)
 
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What has a turn beside a program: a configuration, and how memory waits meanwhile."""
+
+    title: str
+    configuration: str
+    even: bool = False
+
+
+CONTENDERS = {
+    "none": Turn("no tiering", "none"),
+    "numab2": Turn("NUMA balancing mode 2, with demotion by reclaim", "numab2"),
+    "tierd": Turn("tierd, `tuner: demand`", "demand"),
+    "all-fast": Turn("no tiering, all memory as fast as the fast node", "none", True),
+}
 
 SOCKET = "/tmp/program.socket"
+
+# Each value has a page of its own, so that a hot key makes one page hot. 0.99 is the default of
+# YCSB, and there are four connections.
+_KEYS = (SOCKET, "{items}", "4000", "0.99", "4", "{seconds}")
+_PYTHON = ("python3", "-B", "-m")
+_MASIM = "/job/project/bench/masim"
+# All regions of a configuration together.
+_MASIM_BYTES = 200_000_000
 
 PROGRAMS = (
     Program(
         "redis",
         "redis, values of 4000 bytes, GET by Zipf 0.99",
-        "redis-server",
-        # No snapshots and no log of writes: they would measure the disk.
-        ("redis-server", "--port", "0", "--unixsocket", SOCKET, "--save", "", "--appendonly", "no"),
-        "redis",
+        ("/job/keys", "redis", *_KEYS),
         # The page of the value, and what redis keeps for each key.
-        key_bytes=4200,
+        item_bytes=4200,
+        # No snapshots and no log of writes: they would measure the disk. The driver fills redis by
+        # a command for debugging.
+        server=(
+            "redis-server", "--port", "0", "--unixsocket", SOCKET, "--save", "",
+            "--appendonly", "no", "--enable-debug-command", "yes",
+        ),
     ),
     Program(
         "memcached",
         "memcached, values of 4000 bytes, get by Zipf 0.99",
-        "memcached",
-        # More room than is needed, because an evicted item would be an error.
-        ("memcached", "-u", "root", "-s", SOCKET, "-m", "1400", "-t", "1"),
-        "memcached",
+        ("/job/keys", "memcached", *_KEYS),
         # The size of memcached's slab class for such values.
-        key_bytes=4544,
+        item_bytes=4544,
+        # More room than is needed, because an evicted item would be an error.
+        server=("memcached", "-u", "root", "-s", SOCKET, "-m", "1400", "-t", "1"),
     ),
-)
+    Program(
+        "hnswlib",
+        "hnswlib, the ten nearest of vectors of 1024 numbers, queries by Zipf 0.99",
+        (*_PYTHON, "bench.ask_index", "{items}", "{seconds}"),
+        # The numbers, and the links of each vector.
+        item_bytes=4096 + 100,
+    ),
+    Program(
+        "sqlite",
+        "sqlite, joins by Zipf 0.99 and a scan now and then, in the page cache",
+        (*_PYTHON, "bench.ask_sqlite", "{items}", "{seconds}"),
+        # A row fills a page.
+        item_bytes=4096,
+    ),
+    Program(
+        "pgbench",
+        "PostgreSQL, pgbench, SELECT by random_zipfian 1.01",
+        (*_PYTHON, "bench.ask_postgres", "{items}", "{seconds}"),
+        # 100,000 rows of a unit of pgbench's scale, at six rows a page of 8 KiB (fill factor 10).
+        item_bytes=100_000 // 6 * 8192,
+    ),
+    Program(
+        "zigzag",
+        "masim, two regions that take turns, five seconds each",
+        ("/job/masim", f"{_MASIM}/zigzag.cfg", "{items}", "{seconds}"),
+        item_bytes=_MASIM_BYTES,
+        times_fast=1.5,
+    ),
+    Program(
+        "stairs",
+        "masim, ten regions one after the other, five seconds each",
+        ("/job/masim", f"{_MASIM}/stairs.cfg", "{items}", "{seconds}"),
+        item_bytes=_MASIM_BYTES,
+        times_fast=1.5,
+    ),
+    Program(
+        "updates",
+        "masim, updates anywhere in one region (GUPS)",
+        ("/job/masim", f"{_MASIM}/updates.cfg", "{items}", "{seconds}"),
+        item_bytes=_MASIM_BYTES,
+        times_fast=1.5,
+    ),
+)  # fmt: skip
 
 BY_NAME = {program.name: program for program in PROGRAMS}
 
 # The packages of all programs, which share one root file system.
-PACKAGES = tuple(program.package for program in PROGRAMS)
+PACKAGES = (
+    "redis-server", "memcached", "postgresql", "sqlite3", "python3-hnswlib", "hpcc",
+    "liblinear-tools",
+)  # fmt: skip
+
+# Our own programs in the guest, with the libraries that they are linked with.
+DRIVERS = {"keys": ("-lm",), "masim": ()}

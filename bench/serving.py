@@ -1,7 +1,8 @@
-"""Runs a program and its driver in a guest, and a configuration from some second on.
+"""Runs a program and its driver in a guest. Contenders have their turns beside it, one by one.
 
-`python3 -m bench.serving --program NAME --configuration NAME --driver PATH` prints one JSON object:
-what the driver said, each second, and what the machine said meanwhile.
+`python3 -m bench.serving --program NAME --turns NAME,NAME` prints one JSON object:
+what the driver said, each second, and for each turn what the machine said meanwhile. Before each
+turn all pages of the program are put back to where they were after it had been filled.
 """
 
 import argparse
@@ -14,28 +15,31 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import configuration, contender, driven, place, probe, program
+from bench import configuration, contender, driven, place, placement, probe, program
 from bench.contender import Contender
 from bench.errors import BenchError
 from bench.place import Place
 from bench.program import Program
 from bench.spent import Spent
+from bench.waiting import Mode, Switch
 from tests.vm.guard import require_guest
 from tierd.sysfs import RealSysfs
 
 # A reading takes an emulated processor some milliseconds, which the program then lacks.
 SAMPLE_S = 5.0
 POLL_S = 0.2
-# A server starts within seconds. To fill it takes minutes, and ten times as long on a busy host.
+# A server starts within seconds. To fill it takes a minute, and ten times as long on a busy host.
 START_S_MAX = 60.0
 FILL_S_MAX = 1800.0
-# The driver may end this much later, because each of its seconds is a little longer than one.
-LATE_S_MAX = 120.0
+# When all memory is fast nothing changes over time, so a turn needs no longer than this.
+EVEN_S = 15
+# The driver is killed at the end. It never runs for as long as this.
+DRIVER_S = 100_000
 
 
 @dataclass(slots=True)
 class Recorder:
-    """The series of the machine while the program serves."""
+    """The series of the machine during one turn."""
 
     server: int
     where: Place
@@ -65,14 +69,56 @@ class Recorder:
         self.daemon = self.daemon.seen(probe.cpu_s(self.running.pids()))
         self.server_cpu = self.server_cpu.seen(probe.cpu_s((self.server,)))
 
-    def pages(self) -> dict[str, int]:
-        """Return how many pages of the program's memory are on each node now."""
-        nodes = (self.where.fast, self.where.slow)
-        maps = probe.text(Path(f"/proc/{self.server}/numa_maps"))
-        if maps is None:
-            raise BenchError(f"the program is gone: /proc/{self.server}/numa_maps cannot be read")
-        found = probe.parse_numa_maps(maps, "own", nodes)
-        return {str(node): found.get(("own", node), 0) for node in nodes}
+    def spent(self) -> dict[str, float | None]:
+        """Return the processor time of this turn."""
+        running = self.running
+        return {
+            "kdamond_cpu_s": self.kdamonds.total_s(expected=running.has_kdamonds),
+            "daemon_cpu_s": self.daemon.total_s(expected=running.daemon is not None),
+            "server_cpu_s": self.server_cpu.total_s(expected=True),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A program that has been filled, and the driver that asks it."""
+
+    server: int
+    asking: "subprocess.Popen[bytes]"
+    said: Path
+    at_first: placement.Placement
+    switch: Switch
+
+    def placed(self, mode: Mode) -> placement.Placement:
+        """Return where all pages are. Memory does not wait meanwhile, because this takes long."""
+        self.switch.set(Mode.off)
+        found = placement.of(self.server)
+        self.switch.set(mode)
+        return found
+
+    def wait(self, end_s: float, recorder: Recorder | None = None) -> None:
+        """Wait until a moment of the monotonic clock, and record meanwhile."""
+        while (left_s := end_s - time.monotonic()) > 0:
+            if recorder is not None:
+                recorder.sample()
+            try:
+                self.asking.wait(min(SAMPLE_S, left_s))
+            except subprocess.TimeoutExpired:
+                continue
+            raise BenchError(f"the driver ended with {self.asking.returncode}")
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Seconds of a turn without its contender, and with it."""
+
+    before: int
+    after: int
+
+
+def progress(words: str) -> None:
+    """Tell somebody who watches the console of the guest how far it is."""
+    Path("/dev/console").write_text(f"{time.monotonic():.0f} s: {words}\n")
 
 
 def wait_for_socket(server: "subprocess.Popen[bytes]") -> None:
@@ -83,89 +129,136 @@ def wait_for_socket(server: "subprocess.Popen[bytes]") -> None:
         time.sleep(POLL_S)
 
 
-def wait_for_lines(
-    said: Path, driver: "subprocess.Popen[bytes]", count: int, most_s: float
-) -> None:
-    """Wait until the driver has printed `count` lines."""
-    end_s = time.monotonic() + most_s
-    while said.read_bytes().count(b"\n") < count:
+def wait_until_filled(said: Path, driver: "subprocess.Popen[bytes]") -> None:
+    """Wait until the driver has printed its first line."""
+    end_s = time.monotonic() + FILL_S_MAX
+    while b"\n" not in said.read_bytes():
         if time.monotonic() > end_s:
-            raise BenchError(f"the driver said {said.read_text()!r} in {most_s:g} s, and no more")
-        if driver.poll():
+            raise BenchError(f"the driver said {said.read_text()!r} in {FILL_S_MAX:g} s")
+        if driver.poll() is not None:
             raise BenchError(f"the driver ended with {driver.returncode}")
         time.sleep(POLL_S)
 
 
+def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> dict[str, Any]:
+    """Put all pages back, run without the contender, then with it."""
+    even = program.CONTENDERS[name].even
+    after_s = min(lengths.after, EVEN_S) if even else lengths.after
+    where = running.place
+    progress(f"{name}: putting pages back")
+    service.switch.set(Mode.off)
+    contender.quiet()
+    placement.put_back(service.server, service.at_first, (where.slow, where.fast))
+    mode = Mode.even if even else Mode.slow
+    service.switch.set(mode)
+    turn_s = time.monotonic()
+    recorder = Recorder(service.server, where, running)
+    progress(f"{name}: without it")
+    service.wait(turn_s + lengths.before)
+    before_end_s = time.monotonic()
+    before = service.placed(mode)
+    recorder.begin()
+    began_s = time.monotonic()
+    running.start(lambda: None)
+    in_force_s = time.monotonic()
+    progress(f"{name}: in force")
+    service.wait(in_force_s + after_s, recorder)
+    recorder.sample()
+    end_s = time.monotonic()
+    spent = recorder.spent()
+    running.stop()
+    after = service.placed(mode)
+    return {
+        "name": name,
+        "configuration": running.configuration.name,
+        "even": even,
+        "before": lengths.before,
+        "after": after_s,
+        "turn_s": round(turn_s, 2),
+        "before_end_s": round(before_end_s, 2),
+        "began_s": round(began_s, 2),
+        "in_force_s": round(in_force_s, 2),
+        "end_s": round(end_s, 2),
+        "samples": recorder.columns,
+        "pages": {
+            "first": {str(node): before.on(node) for node in (where.fast, where.slow)},
+            "last": {str(node): after.on(node) for node in (where.fast, where.slow)},
+            "up": before.went(after, where.slow, where.fast),
+            "down": before.went(after, where.fast, where.slow),
+            "put_back": service.at_first.went(before, where.fast, where.fast),
+        },
+        **spent,
+    }
+
+
 def run(
-    chosen: Program, running: Contender, driver: Path, seconds: tuple[int, int], folder: Path
-) -> dict[str, Any]:
-    """Run the program without the configuration, then with it, for so many seconds each."""
+    chosen: Program, names: tuple[str, ...], where: Place, arguments: argparse.Namespace,
+    folder: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Fill the program, and give each contender its turn."""
     contender.quiet()
     Path("/proc/sys/vm/drop_caches").write_text("3")
-    keys = chosen.keys(running.place.fast_bytes)
+    switch = Switch()
+    switch.set(Mode.off)
+    items = arguments.items or chosen.items(where.fast_bytes)
+    progress(f"filling {items} items")
     said = folder / "driver.out"
     # The log of the server must not get into the output of this program.
     with (folder / "server.log").open("wb") as log, said.open("wb") as out:
-        server = subprocess.Popen(chosen.argv, stdout=log, stderr=log, cwd=folder)
+        server: subprocess.Popen[bytes] | None = None
         asking: subprocess.Popen[bytes] | None = None
         try:
-            wait_for_socket(server)
-            asking = subprocess.Popen(chosen.driven(str(driver), keys, sum(seconds)), stdout=out)
-            wait_for_lines(said, asking, 1, FILL_S_MAX)
-            return {"keys": keys, **_watched(Recorder(server.pid, running.place, running),
-                                             asking, said, seconds)}  # fmt: skip
+            if chosen.server:
+                server = subprocess.Popen(chosen.server, stdout=log, stderr=log, cwd=folder)
+                wait_for_socket(server)
+            asking = subprocess.Popen(chosen.driven(items, DRIVER_S), stdout=out)
+            # An installed tierd has been compiled too. The other processor has time meanwhile.
+            subprocess.run([sys.executable, "-m", "compileall", "-q", "tierd"], check=True)
+            wait_until_filled(said, asking)
+            holder = server or asking
+            pid = driven.data_pid(said.read_text()) or holder.pid
+            service = Service(pid, asking, said, placement.of(pid), switch)
+            found = all_turns(names, service, where, arguments, folder)
         finally:
             for process in (asking, server):
                 if process is not None:
                     process.kill()
                     process.wait()
+    return {"items": items, **driven.parse(said.read_text()), "turns": found}
 
 
-def _watched(
-    recorder: Recorder,
-    asking: "subprocess.Popen[bytes]",
-    said: Path,
-    seconds: tuple[int, int],
-) -> dict[str, Any]:
-    before, after = seconds
-    at_first = recorder.pages()
-    recorder.begin()
-    wait_for_lines(said, asking, 1 + before, before + LATE_S_MAX)
-    recorder.sample()
-    began_s = time.monotonic()
-    recorder.running.start(lambda: None)
-    in_force_s = time.monotonic()
-    end_s = in_force_s + after + LATE_S_MAX
-    while asking.poll() is None:
-        recorder.sample()
-        if time.monotonic() > end_s:
-            raise BenchError(f"the driver has not ended after {after + LATE_S_MAX:g} s")
+def all_turns(
+    names: tuple[str, ...], service: Service, where: Place, arguments: argparse.Namespace,
+    folder: Path,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Give each contender its turn, as long as there is time for one more."""
+    lengths = Lengths(arguments.before, arguments.after)
+    found: list[dict[str, Any]] = []
+    longest_s = 0.0
+    for number, name in enumerate(names):
+        began_s = time.monotonic()
+        if arguments.seconds_max and found and began_s + longest_s > arguments.seconds_max:
+            progress(f"no time for turn {number + 1} of {len(names)}")
+            break
+        own = folder / str(number)
+        own.mkdir()
+        one = configuration.BY_NAME[program.CONTENDERS[name].configuration]
+        running = Contender(one, where, own, arguments.cap)
         try:
-            asking.wait(SAMPLE_S)
-        except subprocess.TimeoutExpired:
-            continue
-    recorder.sample()
-    if asking.returncode:
-        raise BenchError(f"the driver ended with {asking.returncode}")
-    running = recorder.running
-    return {
-        **driven.parse(said.read_text()),
-        "samples": recorder.columns,
-        "before": before,
-        "began_s": round(began_s, 2),
-        "in_force_s": round(in_force_s, 2),
-        "pages": {"first": at_first, "last": recorder.pages()},
-        "kdamond_cpu_s": recorder.kdamonds.total_s(expected=running.has_kdamonds),
-        "daemon_cpu_s": recorder.daemon.total_s(expected=running.daemon is not None),
-        "server_cpu_s": recorder.server_cpu.total_s(expected=True),
-    }
+            found.append(turn(name, service, running, lengths))
+        finally:
+            running.stop()
+            sys.stderr.write(running.log())
+        longest_s = max(longest_s, time.monotonic() - began_s)
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", choices=program.BY_NAME, required=True)
-    parser.add_argument("--configuration", choices=configuration.BY_NAME, required=True)
-    parser.add_argument("--driver", type=Path, required=True, help="built from keys.c")
+    parser.add_argument("--turns", required=True, help="names of contenders, with commas")
+    parser.add_argument("--items", type=int, default=0, help="instead of as many as fit its size")
+    parser.add_argument("--seconds-max", type=int, default=0, help="of uptime, for all turns")
     parser.add_argument("--before", type=int, required=True, help="seconds without it")
     parser.add_argument("--after", type=int, required=True, help="seconds with it")
     parser.add_argument("--cap", type=int, default=configuration.CAP_BYTES_PER_S)
@@ -174,16 +267,7 @@ def main() -> int:
     chosen = program.BY_NAME[arguments.program]
     where = place.find(RealSysfs())
     with tempfile.TemporaryDirectory(prefix="tierd-bench.") as scratch:
-        folder = Path(scratch)
-        running = Contender(
-            configuration.BY_NAME[arguments.configuration], where, folder, arguments.cap
-        )
-        seconds = (arguments.before, arguments.after)
-        try:
-            found = run(chosen, running, arguments.driver, seconds, folder)
-        finally:
-            running.stop()
-            sys.stderr.write(running.log())
+        found = run(chosen, tuple(arguments.turns.split(",")), where, arguments, Path(scratch))
     nodes = {key: value for key, value in asdict(where).items() if key != "ranges"}
     settings = {"program": asdict(chosen), "cap": arguments.cap, **nodes}
     print(json.dumps({**found, **settings}))

@@ -1,10 +1,10 @@
 """Computes how fast a program ran, from the cells of its trials. Pure.
 
-A trial has three windows: `before` the configuration was in force, the `first minute` of it, and
-`settled`, the last half minute.
+A trial has three windows: `before` the configuration was started, the `first half minute` from then
+on, and `settled`, the last quarter of a minute.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -12,12 +12,14 @@ from typing import Any
 
 from bench.figures import PAGE
 
-WINDOWS = ("before", "first minute", "settled")
-FIRST_S = 60.0
-SETTLED_S = 30.0
+WINDOWS = ("before", "first half minute", "settled")
+FIRST_S = 30.0
+SETTLED_S = 15.0
 # The first seconds do not count: a server that has just been filled rearranges its table and fills
 # its caches.
 WARM_S = 5
+# Fewer bytes than this are chance: a few pages that the program allocated anew.
+STAYED_BYTES_MIN = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +46,20 @@ class Trial:
     fast_bytes: tuple[int, int]
     """The program's memory on the fast node, at the beginning and at the end."""
     moved_bytes: int
+    """What the kernel counts as moved, by whom and from where to where ever."""
+    up_bytes: int
+    """The program's memory that was on the slow node at first and is on the fast node at last."""
+    down_bytes: int
+    """The same in the other direction."""
+    lost_s: float | None
+    """The share that the fast node did not serve, summed up over the time in force."""
     kdamond_cpu_s: float | None
     daemon_cpu_s: float | None
 
     @property
-    def up_bytes(self) -> int:
-        """Return the bytes that came to the fast node, if only the program's memory moved."""
-        return max(0, self.moved_bytes + self.fast_bytes[1] - self.fast_bytes[0]) // 2
-
-    @property
-    def down_bytes(self) -> int:
-        """Return the bytes that left the fast node, if only the program's memory moved."""
-        return self.moved_bytes - self.up_bytes
+    def moved_per_stayed(self) -> float | None:
+        """Return the moved bytes per byte that came up and stayed; None if next to none did."""
+        return self.moved_bytes / self.up_bytes if self.up_bytes >= STAYED_BYTES_MIN else None
 
 
 def trial(configuration: str, number: int, seen: dict[str, Any]) -> Trial:
@@ -63,25 +67,39 @@ def trial(configuration: str, number: int, seen: dict[str, Any]) -> Trial:
     served, samples = seen["served"], seen["samples"]
     ends = served["at_s"]
     last_s = ends[-1]
+    began_s = seen["began_s"]
     bounds = {
-        "before": (ends[0] + WARM_S - 1, seen["began_s"]),
-        "first minute": (seen["began_s"], seen["began_s"] + FIRST_S),
+        "before": (ends[0] + WARM_S - 1, seen["before_end_s"]),
+        "first half minute": (began_s, began_s + FIRST_S),
         "settled": (last_s - SETTLED_S, last_s),
     }
-    at_first = _at(samples["at_s"], seen["began_s"])
     fast, pages = str(seen["fast"]), seen["pages"]
-    # These are all moves on the machine, those of reclaim too.
-    moved = samples["moved"][-1] - samples["moved"][at_first]
     return Trial(
         configuration,
         number,
         {name: window(seen, *bounds[name]) for name in WINDOWS},
         seen["fill_s"],
         (pages["first"][fast] * PAGE, pages["last"][fast] * PAGE),
-        moved * PAGE,
+        (samples["moved"][-1] - samples["moved"][0]) * PAGE,
+        pages["up"] * PAGE,
+        pages["down"] * PAGE,
+        lost_s(seen, began_s, began_s + seen["after"]),
         seen["kdamond_cpu_s"],
         seen["daemon_cpu_s"],
     )
+
+
+def lost_s(seen: dict[str, Any], begin_s: float, end_s: float) -> float | None:
+    """Return the sum of the seconds, each weighted by the share that the slow node served."""
+    shares = fast_shares(seen)
+    if shares is None:
+        return None
+    served = seen["served"]
+    lost = 0.0
+    for at, length, (fast, total) in zip(served["at_s"], served["seconds"], shares, strict=True):
+        if begin_s <= at - length and at <= end_s and total:
+            lost += length * (1 - fast / total)
+    return lost
 
 
 def window(seen: dict[str, Any], begin_s: float, end_s: float) -> Window:
@@ -119,11 +137,19 @@ def fast_shares(seen: dict[str, Any]) -> list[tuple[int, int]] | None:
     return [(fast[i], sum(step[i] for step in steps.values())) for i in range(seconds)]
 
 
-def relative(trials: Sequence[Trial], to: Sequence[Trial], name: str) -> list[float]:
-    """Return each trial's rate in a window, divided by that of `to` with the same number."""
-    others = {other.number: other.windows[name].rate for other in to}
-    rates = [(one.windows[name].rate, others.get(one.number)) for one in trials]
-    return [rate / other for rate, other in rates if rate is not None and other]
+def relative(
+    trials: Sequence[Trial],
+    to: Sequence[Trial],
+    name: str,
+    figure: Callable[[Window], float | None] = lambda window: window.rate,
+) -> list[float]:
+    """Return each trial's rate in a window, divided by that of `to` with the same number.
+
+    Another figure of the window can be chosen.
+    """
+    others = {other.number: figure(other.windows[name]) for other in to}
+    pairs = [(figure(one.windows[name]), others.get(one.number)) for one in trials]
+    return [own / other for own, other in pairs if own is not None and other]
 
 
 def grouped(seen: dict[str, Any], step_s: float) -> list[tuple[float, float | None]]:
@@ -143,8 +169,3 @@ def grouped(seen: dict[str, Any], step_s: float) -> list[tuple[float, float | No
         rate = sum(served["operations"][i] for i in chosen) / seconds if chosen else None
         found.append((number * step_s, rate))
     return found
-
-
-def _at(times: Sequence[float], when: float) -> int:
-    """Return the last row that is not after this moment; the first if there is none."""
-    return max((i for i, at in enumerate(times) if at <= when), default=0)

@@ -22,7 +22,8 @@ def plugin(name: str) -> Path:
 def _built(name: str, options: Sequence[str], libraries: Sequence[str]) -> Path:
     source = FOLDER / f"{name}.c"
     words = ["gcc", "-O2", *options, str(source), *libraries, "-o"]
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    read = b"".join(path.read_bytes() for path in (source, *sorted(FOLDER.glob("*.h"))))
+    digest = hashlib.sha256(read).hexdigest()[:16]
     return cache.made(f"{name}-{digest}", lambda into: _build(words, into / name)) / name
 
 

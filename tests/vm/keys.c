@@ -4,10 +4,8 @@
  *   keys PROTOCOL SOCKET KEYS VALUE_BYTES THETA CONNECTIONS SECONDS
  *
  * PROTOCOL is redis or memcached, SOCKET the path of the server's Unix socket. Each connection has
- * one request under way. It prints these lines, with all times in ns of the monotonic clock:
- *
- *   filled BEGAN ENDED                           when the server had all KEYS
- *   second BEGAN ENDED OPERATIONS P50 P99        once a second from then on, SECONDS times
+ * one request under way. It prints a line `filled BEGAN ENDED`, in ns of the monotonic clock, when
+ * the server has all KEYS, and then a line for each of SECONDS seconds (seconds.h).
  *
  * Rank r is read in proportion to 1 / r^THETA. Ranks are permuted, so that keys that are read often
  * lie anywhere among the others. Each reply is checked. It needs no library but the C library.
@@ -20,29 +18,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S 1000000000L
+#include "seconds.h"
+
 /* A server that does not answer for this many seconds never will. */
 #define PATIENCE_S 60
+#define FILL_PATIENCE_S 1800
 /* The number of requests that are sent at once while the server is filled. */
 #define BATCH 32
 #define CONNECTIONS_MAX 64
 #define VALUE_BYTES_MAX 65536
 /* The size of a request or a reply without its value. */
 #define FRAME_BYTES_MAX 128
-/* Latencies are counted in 16 steps for each power of two, so they are known within 6 %. */
-#define STEP_BITS 4
-#define STEPS (64 << STEP_BITS)
-/* The plugin slow.c writes its counters when a program touches a line of this page. */
-#define MARKS 0x6d61726b0000UL
-#define MARKS_BYTES 4096UL
-#define LINE_BYTES 64UL
 
 struct connection {
 	int fd;
@@ -63,14 +54,6 @@ static void die(const char *what)
 {
 	fprintf(stderr, "keys: %s: %s\n", what, errno ? strerror(errno) : "not as expected");
 	exit(1);
-}
-
-static long now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
 static double uniform(void)
@@ -175,50 +158,90 @@ static void read_all(int fd, char *bytes, size_t count)
 	}
 }
 
-static size_t put_set(char *at, uint32_t key)
+/* Write a request to memcached to set key 0. Its length is the same for all keys. */
+static size_t put_set(char *at)
 {
-	int head = redis ? sprintf(at, "*3\r\n$3\r\nSET\r\n$12\r\nkey:%08u\r\n$%zu\r\n", key, value_bytes) :
-			   sprintf(at, "set key:%08u 0 0 %zu\r\n", key, value_bytes);
+	int head = sprintf(at, "set key:%08u 0 0 %zu\r\n", 0, value_bytes);
 
-	char digits[16];
-
-	snprintf(digits, sizeof(digits), "%08u", key);
 	memset(at + head, 'v', value_bytes);
-	memcpy(at + head, digits, 8);
+	memcpy(at + head, "00000000", 8);
 	memcpy(at + head + value_bytes, "\r\n", 2);
 	return (size_t)head + value_bytes + 2;
 }
 
-static int put_get(char *at, uint32_t key)
+/*
+ * Let redis make all keys by itself, which is much faster than one request each. Its key N is
+ * "key:N" and begins with "value:N".
+ */
+static void populate(int fd)
 {
-	return redis ? sprintf(at, "*2\r\n$3\r\nGET\r\n$12\r\nkey:%08u\r\n", key) :
-		       sprintf(at, "get key:%08u\r\n", key);
+	struct timeval patience = { .tv_sec = FILL_PATIENCE_S };
+	char request[FRAME_BYTES_MAX], reply[6] = "";
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	written(fd, request, (size_t)snprintf(request, sizeof(request), "DEBUG POPULATE %u key %zu\r\n", keys,
+					      value_bytes));
+	read_all(fd, reply, strlen("+OK\r\n"));
+	if (strcmp(reply, "+OK\r\n"))
+		die(reply);
 }
 
+/* Make it a request for another key: the digits stand in the key and at the start of the value. */
+static void set_key(char *at, size_t value, uint32_t key)
+{
+	char digits[16];
+
+	snprintf(digits, sizeof(digits), "%08u", key);
+	memcpy(strstr(at, "key:") + 4, digits, 8);
+	memcpy(at + value, digits, 8);
+}
+
+static int put_get(char *at, uint32_t key)
+{
+	/* redis takes a line as well as its own format. */
+	return redis ? sprintf(at, "GET key:%u\r\n", key) : sprintf(at, "get key:%08u\r\n", key);
+}
+
+static void expect_stored(int fd, size_t count)
+{
+	const char *stored = "STORED\r\n";
+	size_t length = strlen(stored);
+	char replies[BATCH * 8 + 1];
+
+	read_all(fd, replies, count * length);
+	replies[count * length] = '\0';
+	for (size_t i = 0; i < count; i++)
+		if (memcmp(replies + i * length, stored, length))
+			die(strtok(replies, "\r\n"));
+}
+
+/*
+ * Set all keys of memcached. A batch is sent before the replies to the one before are read, so that
+ * both sides work.
+ */
 static void fill(int fd)
 {
-	const char *stored = redis ? "+OK\r\n" : "STORED\r\n";
-	size_t length = strlen(stored);
-	char *batch = malloc(BATCH * (value_bytes + FRAME_BYTES_MAX)), replies[BATCH * 8 + 1];
+	char *batch = malloc(BATCH * (value_bytes + FRAME_BYTES_MAX));
+	size_t length = 0, before = 0;
 
 	if (!batch)
 		die("malloc");
+	for (size_t i = 0; i < BATCH; i++)
+		length = put_set(batch + i * length);
 	for (uint32_t key = 0; key < keys;) {
-		size_t bytes = 0, count = 0;
+		size_t count = 0;
 
 		for (; count < BATCH && key < keys; count++)
-			bytes += put_set(batch + bytes, key++);
-		written(fd, batch, bytes);
-		read_all(fd, replies, count * length);
-		replies[count * length] = '\0';
-		for (size_t i = 0; i < count; i++)
-			if (memcmp(replies + i * length, stored, length))
-				die(strtok(replies, "\r\n"));
+			set_key(batch + count * length, length - value_bytes - 2, key++);
+		written(fd, batch, count * length);
+		expect_stored(fd, before);
+		before = count;
 	}
+	expect_stored(fd, before);
 	free(batch);
 }
 
-/* Make the reply to compare with. The first eight bytes of a value are its key. */
+/* Make the reply to compare with. A value begins with its key. */
 static void expect(void)
 {
 	size_t head, tail;
@@ -229,7 +252,6 @@ static void expect(void)
 	head = (size_t)(redis ? sprintf(wanted, "$%zu\r\n", value_bytes) :
 				sprintf(wanted, "VALUE key:%08u 0 %zu\r\n", 0, value_bytes));
 	value_at = head;
-	memset(wanted + head, 'v', value_bytes);
 	tail = (size_t)sprintf(wanted + head + value_bytes, redis ? "\r\n" : "\r\nEND\r\n");
 	wanted_bytes = head + value_bytes + tail;
 }
@@ -238,10 +260,10 @@ static void expect(void)
 static bool right(const struct connection *one)
 {
 	size_t end = value_at + value_bytes;
-	char key[16];
+	char key[32];
+	int length = snprintf(key, sizeof(key), redis ? "value:%u" : "%08u", one->key);
 
-	snprintf(key, sizeof(key), "%08u", one->key);
-	return one->reply[0] == wanted[0] && !memcmp(one->reply + value_at, key, 8) &&
+	return one->reply[0] == wanted[0] && !memcmp(one->reply + value_at, key, (size_t)length) &&
 	       !memcmp(one->reply + end, wanted + end, wanted_bytes - end);
 }
 
@@ -269,63 +291,29 @@ static bool answered(struct connection *one)
 	return one->got == wanted_bytes;
 }
 
-static unsigned step_of(long ns)
+/* Answer each reply with the next request, until so many seconds are over. */
+static void serve(struct connection *all, unsigned count, const struct zipf *zipf, unsigned seconds)
 {
-	uint64_t value = ns > 1 << STEP_BITS ? (uint64_t)ns : 1 << STEP_BITS;
-	unsigned power = 63 - (unsigned)__builtin_clzll(value);
-
-	return power << STEP_BITS | (value >> (power - STEP_BITS) & ((1 << STEP_BITS) - 1));
-}
-
-/* Return the latency that this share of the operations does not exceed: the middle of its step. */
-static long quantile(const uint64_t *steps, uint64_t operations, double share)
-{
-	uint64_t seen = 0;
-
-	for (unsigned step = 0; step < STEPS; step++) {
-		seen += steps[step];
-		if (seen && (double)seen >= share * (double)operations) {
-			unsigned power = step >> STEP_BITS;
-			uint64_t base = (1ULL << STEP_BITS) + (step & ((1 << STEP_BITS) - 1));
-
-			return (long)(((2 * base + 1) << (power - STEP_BITS)) / 2);
-		}
-	}
-	return 0;
-}
-
-static void mark(unsigned number)
-{
-	*(volatile char *)(MARKS + number * LINE_BYTES % MARKS_BYTES) = 1;
-}
-
-static void serve_second(struct connection *all, unsigned count, const struct zipf *zipf)
-{
-	static uint64_t steps[STEPS];
+	struct seconds told = seconds_begun();
 	struct pollfd polls[CONNECTIONS_MAX];
-	uint64_t operations = 0;
-	long began_ns = now_ns(), ended_ns = began_ns;
 
-	memset(steps, 0, sizeof(steps));
 	for (unsigned i = 0; i < count; i++)
 		polls[i] = (struct pollfd){ .fd = all[i].fd, .events = POLLIN };
-	while (ended_ns - began_ns < NS_PER_S) {
+	while (told.number < seconds) {
 		if (poll(polls, count, PATIENCE_S * 1000) <= 0)
 			die("poll");
 		for (unsigned i = 0; i < count; i++) {
+			long ended_ns, sent_ns = all[i].sent_ns;
+
 			if (!polls[i].revents || !answered(&all[i]))
 				continue;
 			ended_ns = now_ns();
 			if (!right(&all[i]))
 				die("a reply");
-			steps[step_of(ended_ns - all[i].sent_ns)]++;
-			operations++;
 			ask(&all[i], zipf);
+			seconds_add(&told, ended_ns - sent_ns, ended_ns);
 		}
 	}
-	printf("second %ld %ld %lu %ld %ld\n", began_ns, ended_ns, operations,
-	       quantile(steps, operations, 0.5), quantile(steps, operations, 0.99));
-	fflush(stdout);
 }
 
 int main(int argc, char **argv)
@@ -350,13 +338,14 @@ int main(int argc, char **argv)
 			VALUE_BYTES_MAX, CONNECTIONS_MAX);
 		return 2;
 	}
-	if (mmap((void *)MARKS, MARKS_BYTES, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != (void *)MARKS)
-		die("mmap");
+	map_marks();
 	for (unsigned i = 0; i < count; i++)
 		all[i].fd = connected(argv[2]);
 	began_ns = now_ns();
-	fill(all[0].fd);
+	if (redis)
+		populate(all[0].fd);
+	else
+		fill(all[0].fd);
 	printf("filled %ld %ld\n", began_ns, now_ns());
 	fflush(stdout);
 	expect();
@@ -367,10 +356,6 @@ int main(int argc, char **argv)
 			die("malloc");
 		ask(&all[i], &zipf);
 	}
-	mark(0);
-	for (unsigned second = 1; second <= seconds; second++) {
-		serve_second(all, count, &zipf);
-		mark(second);
-	}
+	serve(all, count, &zipf, seconds);
 	return 0;
 }

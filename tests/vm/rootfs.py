@@ -38,6 +38,10 @@ DAMO_FOLDER = "opt/damo"
 # The packages need 0.4 GB. Tests can write into the rest.
 SIZE = "1500M"
 
+# With the programs of the benchmark the packages need 1.2 GB. A database is larger than the fast
+# node of its machine.
+SIZE_WITH_PROGRAMS = "4G"
+
 # This word on a guest's kernel command line makes systemd the first process.
 SYSTEMD = "tierd.init=systemd"
 
@@ -86,8 +90,12 @@ def get(suite: str = SUITE, programs: Sequence[str] = ()) -> Path:
 def recipe(suite: str, programs: Sequence[str] = ()) -> str:
     """Return a hash of all that the image is made of, as its name."""
     packages = (*PACKAGES, *programs)
-    parts = (suite, packages, lock.requirement(DAMO), SIZE, GUEST_INIT, AGENT_UNIT)
+    parts = (suite, packages, lock.requirement(DAMO), _size(programs), GUEST_INIT, AGENT_UNIT)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def _size(programs: Sequence[str]) -> str:
+    return SIZE_WITH_PROGRAMS if programs else SIZE
 
 
 def _make(suite: str, programs: Sequence[str], into: Path) -> None:
@@ -97,7 +105,7 @@ def _make(suite: str, programs: Sequence[str], into: Path) -> None:
     try:
         _fill(tree, suite, source, (*PACKAGES, *programs))
         image = into / "root.ext4"
-        apt.run(["truncate", "-s", SIZE, str(image)])
+        apt.run(["truncate", "-s", _size(programs), str(image)])
         apt.run(["mke2fs", "-q", "-t", "ext4", "-d", str(tree), str(image)])
     finally:
         cache.remove(scratch)

@@ -24,6 +24,10 @@
  * line of the page MARKS, which it has mapped: the plugin then writes a line to the file, with the
  * number of the line that was touched and the misses of each node so far.
  *
+ * The page after it switches how memory waits, for all processors, from now on. Its line 0: as the
+ * arguments say, which is how it begins. Line 1: all nodes as the fastest one, to compare with. Line
+ * 2: not at all, so that a program is filled with data sooner. Nothing is counted meanwhile.
+ *
  * No Debian package has QEMU's header for plugins, so this file declares what it uses. These names
  * and types are part of version 4 of the interface (QEMU 9.2 and later).
  */
@@ -72,9 +76,13 @@ EXPORT int qemu_plugin_version = 4;
 /* The number of streams that a processor's prefetcher follows at a time. */
 #define STREAMS 8
 #define CALIBRATION_NS 20000000L
-/* The page whose lines are marks. keys.c has the same. No program uses this address by chance. */
+/* The page whose lines are marks. seconds.h has the same. No program uses this address by chance. */
 #define MARKS 0x6d61726b0000UL
 #define MARKS_BYTES 4096
+#define MODES (MARKS + MARKS_BYTES)
+
+/* The lines of the page MODES. bench/waiting.py has the same. */
+enum mode { MODE_SLOW, MODE_EVEN, MODE_OFF, NR_MODES };
 
 struct node {
 	uint64_t latency, line; /* in ticks of the time stamp counter */
@@ -106,6 +114,8 @@ static struct cpu *cpus;
 static uint64_t nr_cpus, cache_bytes, sets;
 static uint64_t overshoot; /* ticks that a wait takes longer than it should */
 static bool kernel_began;
+static enum mode mode;
+static const struct node *fastest;
 static FILE *counts;
 
 static void wait_until(uint64_t ticks)
@@ -147,12 +157,12 @@ static struct stream *stream_of(struct cpu *cpu, uint64_t line, bool *prefetched
 }
 
 /* Book the bus from `from` on, or from when it is free. Return when the line will have arrived. */
-static uint64_t carried(struct node *node, uint64_t from)
+static uint64_t carried(struct node *node, uint64_t from, uint64_t takes)
 {
 	uint64_t old = __atomic_load_n(&node->free, __ATOMIC_RELAXED), done;
 
 	do
-		done = (old > from ? old : from) + node->line;
+		done = (old > from ? old : from) + takes;
 	while (!__atomic_compare_exchange_n(&node->free, &old, done, true, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED));
 	return done;
@@ -163,10 +173,11 @@ static void pay(struct cpu *cpu, struct node *node, uint64_t line)
 	uint64_t now = __rdtsc(), until = now;
 	bool prefetched;
 	struct stream *stream = stream_of(cpu, line, &prefetched);
-	uint64_t arrives = carried(node, prefetched ? stream->when : now);
+	const struct node *costs = mode == MODE_EVEN ? fastest : node;
+	uint64_t arrives = carried(node, prefetched ? stream->when : now, costs->line);
 
 	if (!prefetched)
-		until += node->latency;
+		until += costs->latency;
 	if (arrives > until)
 		until = arrives;
 	wait_until(until - overshoot);
@@ -207,6 +218,10 @@ static void touched(unsigned number, qemu_plugin_meminfo_t info, uint64_t vaddr,
 		return;
 	if (line - (MARKS >> LINE_SHIFT) < MARKS_BYTES >> LINE_SHIFT && counts)
 		mark(line - (MARKS >> LINE_SHIFT));
+	if (line - (MODES >> LINE_SHIFT) < NR_MODES)
+		mode = (enum mode)(line - (MODES >> LINE_SHIFT));
+	if (mode == MODE_OFF)
+		return;
 	found = qemu_plugin_get_hwaddr(info, vaddr);
 	if (!found || qemu_plugin_hwaddr_is_io(found))
 		return;
@@ -321,6 +336,10 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 			return -1;
 		}
 	}
+	fastest = &nodes[0];
+	for (unsigned i = 1; i < nr_nodes; i++)
+		if (nodes[i].latency < fastest->latency)
+			fastest = &nodes[i];
 	cpus = aligned_alloc(64, nr_cpus * sizeof(*cpus));
 	if (!cpus)
 		return -1;

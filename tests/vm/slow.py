@@ -33,8 +33,6 @@ class Slowness:
     # The cache of each processor. It is as small, compared with these nodes, as a real cache is
     # compared with real nodes. With a larger one, sets of a few MiB would never be slow.
     cache_bytes: int = MIB
-    # With this all nodes are as fast as the fastest, to compare with. The kernel is not told.
-    even: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,6 @@ def arguments(machine: MachineModel, slowness: Slowness) -> tuple[str, ...]:
     """Return the arguments of the plugin."""
     numbers = {node.id: number for number, node in enumerate(machine.nodes)}
     costs = [(latency_ps(node, slowness), line_ps(node, slowness)) for node in machine.nodes]
-    if slowness.even:
-        costs = [min(costs)] * len(costs)
     return (
         f"cpus={sum(len(node.cpus) for node in machine.nodes)}",
         f"cache={slowness.cache_bytes}",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.waiting import Mode
 from tests.vm import built, guest, slow
 from tests.vm.errors import VmError
 from tests.vm.slow import GIB, MIB, Mark, Slowness, Span
@@ -86,11 +87,6 @@ def test_a_machine_without_figures_cannot_be_slow() -> None:
         slow.arguments(machine_model.load("one-tier"), Slowness())
 
 
-def test_an_even_machine_costs_the_same_everywhere() -> None:
-    said = slow.arguments(TWO_TIER, Slowness(stretch=1, even=True))
-    assert [word for word in said if word.startswith("node")] == ["node=100000:1280"] * 2
-
-
 def test_marks_are_read_but_for_one_that_was_cut_off() -> None:
     assert slow.parse_marks("0 10 20\n1 30 40\n2 5", TWO_TIER) == (
         Mark(0, (10, 20)),
@@ -137,6 +133,12 @@ def speed(*measures: str) -> guest.Command:
     return guest.Command(("/job/speed", str(SAMPLES), *measures), timeout_s=300)
 
 
+def switched(mode: Mode) -> guest.Command:
+    """Return a command that switches how memory waits, for the commands after it."""
+    code = f"from bench.waiting import Mode, Switch; Switch().set(Mode.{mode.name})"
+    return guest.Command(("python3", "-B", "-c", code))
+
+
 def samples(result: guest.Result) -> dict[str, list[float]]:
     """Return the nanoseconds per line by `kind:node`, in ascending order."""
     assert (result.status, result.stderr) == (0, "")
@@ -155,13 +157,18 @@ def test_memory_is_as_slow_as_was_asked_for(name: str) -> None:
     chosen = narrow(machine_model.load(name))
     nodes = [node.id for node in chosen.nodes]
     kinds = ("chase", "stream", "pair")
-    large, small = guest.run(
+    chases = [f"chase:{node}:{LARGE_BYTES}" for node in nodes]
+    large, small, _, even, _, off = guest.run(
         "7.2",
         chosen,
         [
             speed(*(f"{kind}:{node}:{LARGE_BYTES}" for node in nodes for kind in kinds)),
             # A separate command, because the large ones would evict these from the caches.
             speed(*(f"chase:{node}:{SMALL_BYTES}" for node in (0, nodes[-1]))),
+            switched(Mode.even),
+            speed(*chases),
+            switched(Mode.off),
+            speed(*chases),
         ],
         {"speed": built.program("speed").read_bytes()},
         slow=SLOWNESS,
@@ -182,6 +189,15 @@ def test_memory_is_as_slow_as_was_asked_for(name: str) -> None:
         # Two processors get no more of the bus than one. With a bus for each, a line would take
         # half of this. The lowest sample counts, because on a busy host both seldom run at once.
         assert min(samples(large)[f"pair:{node}"]) >= (1 - TOLERANCE) * line_ns[node], told
+    # When all nodes are as fast as the fastest one, or none waits, they are alike.
+    fastest = min(nodes, key=lambda node: latency_ns[node])
+    alike, idle = low(even), low(off)
+    told = json.dumps([seen, alike, idle])
+    for node in nodes:
+        assert alike[f"chase:{node}"] == pytest.approx(seen[f"chase:{fastest}"], rel=TOLERANCE), (
+            told
+        )
+        assert idle[f"chase:{node}"] < seen[f"chase:{fastest}"] - latency_ns[fastest] / 2, told
     # Memory that fits in the cache does not wait, on any node.
     apart_ns = abs(within[f"chase:{nodes[-1]}"] - within["chase:0"])
     assert apart_ns < TOLERANCE * (latency_ns[nodes[-1]] - latency_ns[0]), told
