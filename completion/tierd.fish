@@ -58,8 +58,8 @@ function _shtab_tierd_using
   test "$_shtab_tierd_cmdpath" = "$argv"
 end
 
-set -g _shtab_tierd_commands run observe plan tiers check import doctor status events history top why reload pause resume restore print
-set -g _shtab_tierd_opts_with_value --bundle --config --for --format --machine --root --run-dir --simulate --since --state-dir --svg
+set -g _shtab_tierd_commands run observe record simulate plan tiers check import doctor status events history top why reload pause resume restore print
+set -g _shtab_tierd_opts_with_value --builtin --bundle --config --cxl --dram --for --format --latency --machine --price --root --run-dir --simulate --since --state-dir --svg --target-hit
 
 complete -c tierd -e
 complete -c tierd -f
@@ -86,6 +86,29 @@ complete -c tierd -n '_shtab_tierd_using observe' -l no-color -d 'no colour, as 
 complete -c tierd -n '_shtab_tierd_using observe' -l config -x -d 'default: /etc/tierd/tierd.yaml and tierd.d'
 complete -c tierd -n '_shtab_tierd_using observe' -l simulate -x -d 'use a simulated machine (default: two-tier); this machine is not touched'
 complete -c tierd -n '_shtab_tierd_using observe' -l for -x -d 'how long to watch (default: 2m)'
+complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a record -d 'record how hot memory is, for `tierd simulate`; moves nothing, one tier is enough'
+complete -c tierd -n '_shtab_tierd_using record' -s h -l help -d 'show this help message and exit'
+complete -c tierd -n '_shtab_tierd_using record' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'
+complete -c tierd -n '_shtab_tierd_using record' -l run-dir -x -d 'the daemon'"'"'s socket and state (default: $TIERD_RUN_DIR, or /run/tierd)'
+complete -c tierd -n '_shtab_tierd_using record' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
+complete -c tierd -n '_shtab_tierd_using record' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
+complete -c tierd -n '_shtab_tierd_using record' -l simulate -x -d 'use a simulated machine (default: two-tier); this machine is not touched'
+complete -c tierd -n '_shtab_tierd_using record' -l for -x -d 'stop after this time (default: until Ctrl-C)'
+complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a simulate -d 'say what a machine of another size would do with the same programs'
+complete -c tierd -n '_shtab_tierd_using simulate' -s h -l help -d 'show this help message and exit'
+complete -c tierd -n '_shtab_tierd_using simulate' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'
+complete -c tierd -n '_shtab_tierd_using simulate' -l run-dir -x -d 'the daemon'"'"'s socket and state (default: $TIERD_RUN_DIR, or /run/tierd)'
+complete -c tierd -n '_shtab_tierd_using simulate' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
+complete -c tierd -n '_shtab_tierd_using simulate' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
+complete -c tierd -n '_shtab_tierd_using simulate' -l builtin -x -d 'a workload that ships; a wrong name lists them'
+complete -c tierd -n '_shtab_tierd_using simulate' -l dram -x -d 'how much fast memory, such as 64G (default: a row for each of a dozen sizes)'
+complete -c tierd -n '_shtab_tierd_using simulate' -l cxl -x -d 'how much slow memory (default: as much as the programs need)'
+complete -c tierd -n '_shtab_tierd_using simulate' -l target-hit -x -d 'find the least fast memory that serves this share, such as 99%'
+complete -c tierd -n '_shtab_tierd_using simulate' -l price -x -d 'what a GiB costs, such as 12,5 in any currency'
+complete -c tierd -n '_shtab_tierd_using simulate' -l latency -x -d 'in nanoseconds, for the modelled slowdown (default: 100,250)'
+complete -c tierd -n '_shtab_tierd_using simulate' -l config -x -d 'default: /etc/tierd/tierd.yaml and tierd.d'
+complete -c tierd -n '_shtab_tierd_using simulate' -l json -d 'one JSON object'
+complete -c tierd -n '_shtab_tierd_using simulate' -l svg -x -d 'write the curve as an SVG picture; - prints it'
 complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a plan -d 'show what tierd would do, in words; changes nothing'
 complete -c tierd -n '_shtab_tierd_using plan' -s h -l help -d 'show this help message and exit'
 complete -c tierd -n '_shtab_tierd_using plan' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'
@@ -205,5 +228,5 @@ complete -c tierd -n '_shtab_tierd_using print' -l root -x -d 'read sys/ and pro
 complete -c tierd -n '_shtab_tierd_using print' -l run-dir -x -d 'the daemon'"'"'s socket and state (default: $TIERD_RUN_DIR, or /run/tierd)'
 complete -c tierd -n '_shtab_tierd_using print' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
 complete -c tierd -n '_shtab_tierd_using print' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
-complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 0' -ka "alerts completion completion-bash completion-fish completion-zsh config dashboard otel-collector pcp preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-status schema-tiers schema-top scrape-config tuned unit" -d 'alerts, completion NAME, config, dashboard, otel-collector, pcp, preset NAME, recording-rules, schema NAME, scrape-config, tuned, unit'
-complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 1' -ka "aggressive bash cgroup-classes doctor events fish gentle history import observe plan status three-tier tiers top zsh" -d 'which one. completion: bash, fish, zsh; preset: aggressive, cgroup-classes, gentle, observe, three-tier; schema: doctor, events, history, import, plan, status, tiers, top'
+complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 0' -ka "alerts completion completion-bash completion-fish completion-zsh config dashboard otel-collector pcp preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-profile schema-simulate schema-status schema-tiers schema-top scrape-config tuned unit" -d 'alerts, completion NAME, config, dashboard, otel-collector, pcp, preset NAME, recording-rules, schema NAME, scrape-config, tuned, unit'
+complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 1' -ka "aggressive bash cgroup-classes doctor events fish gentle history import observe plan profile simulate status three-tier tiers top zsh" -d 'which one. completion: bash, fish, zsh; preset: aggressive, cgroup-classes, gentle, observe, three-tier; schema: doctor, events, history, import, plan, profile, simulate, status, tiers, top'

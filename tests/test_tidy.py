@@ -48,6 +48,12 @@ PURE = {
     "plans/scope.py",
     "plans/visits.py",
     "policy.py",
+    "profile/from_profile.py",
+    "profile/gather.py",
+    "profile/load.py",
+    "profile/panel_plan.py",
+    "profile/profile.py",
+    "profile/rates.py",
     "ranges.py",
     "record/scheme_totals.py",
     "record/fields.py",
@@ -78,6 +84,8 @@ PURE = {
     "tuner/throttle.py",
     "tuner/tuners.py",
     "units.py",
+    "views/forecast.py",
+    "views/forecast_picture.py",
     "views/plots.py",
     "views/scene.py",
     "views/screen.py",
@@ -94,6 +102,7 @@ PURE_IMPORTS = {
     "functools",
     "hashlib",
     "itertools",
+    "html",
     "json",
     "math",
     "re",
@@ -131,8 +140,8 @@ PURE_LOCAL = {
     "tierd.machine.sample",
     "tierd.machine.sysctls",
     "tierd.plans.damon",
-    "tierd.plans",
     "tierd.plans.knobs",
+    "tierd.plans",
     "tierd.plans.rates",
     "tierd.plans.sampling",
     "tierd.plans.plan",
@@ -140,6 +149,11 @@ PURE_LOCAL = {
     "tierd.plans.scope",
     "tierd.plans.visits",
     "tierd.policy",
+    "tierd.profile.curve",
+    "tierd.profile.load",
+    "tierd.profile.panel",
+    "tierd.profile.profile",
+    "tierd.profile.rates",
     "tierd.ranges",
     "tierd.record",
     "tierd.record.fields",
@@ -169,6 +183,7 @@ PURE_LOCAL = {
     "tierd.tuner.throttle",
     "tierd.tuner.tuners",
     "tierd.units",
+    "tierd.views.forecast",
     "tierd.views.plots",
     "tierd.views",
     "tierd.views.render",
@@ -194,6 +209,7 @@ STOREYS = (
     {"feedback", "policy"},
     {"planning"},
     {"record"},
+    {"profile"},
     {"kdamonds", "serving", "views"},
     {"loop"},
     {"doctor"},
@@ -204,7 +220,7 @@ STOREYS = (
 )
 
 # The programs that ship beside the library may know the simulated kernel; the library may not.
-MAY_IMPORT_SIM = {"console/commands.py", "console/foreground.py"}
+MAY_IMPORT_SIM = {"console/commands.py", "console/foreground.py", "console/simulate.py"}
 
 
 def modules(*folders: str) -> list[Path]:

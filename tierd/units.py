@@ -52,6 +52,12 @@ def parse_rate(text: str) -> int:
     return _quantity(size, BYTES_PER_UNIT, expected, "bytes")
 
 
+def parse_size(text: str) -> int:
+    """Return bytes. `64G` is 64 GiB, as memory is sold; `64GB` is decimal, as disks are."""
+    short = {unit.removesuffix("ib"): size for unit, size in BYTES_PER_UNIT.items() if "i" in unit}
+    return _quantity(text, BYTES_PER_UNIT | short, "a size such as 64G, 64GiB or 512MiB", "bytes")
+
+
 def parse_duration_us(text: str) -> int:
     """Return microseconds from text such as `5ms`, `10s` or `1h`."""
     return _quantity(text, US_PER_UNIT, "a duration such as 5ms, 10s, 2min or 1h", "microseconds")

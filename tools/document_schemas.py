@@ -18,8 +18,9 @@ from typing import Any
 from tierd.console import events_and_history
 from tierd.doctor import doctor
 from tierd.importing import imported
+from tierd.profile import profile
 from tierd.record import snapshot
-from tierd.views import history, planned, render, whoview
+from tierd.views import forecast, history, planned, render, whoview
 
 Schema = dict[str, Any]
 
@@ -54,6 +55,7 @@ PUBLISHED = (
     Published("history", history.SCHEMA, history.Document),
     Published("import", imported.SCHEMA, imported.Document),
     Published("plan", planned.SCHEMA, planned.Document),
+    Published("simulate", forecast.SCHEMA, forecast.Document),
     Published("status", snapshot.SCHEMA, snapshot.Snapshot),
     Published("top", whoview.SCHEMA, whoview.Document),
     Published("tiers", render.TIERS_SCHEMA, render.TiersDocument),
@@ -82,6 +84,18 @@ def of(published: Published) -> Schema:
         "type": "object",
         "properties": properties,
         **whole,
+    }
+
+
+def of_profile() -> Schema:
+    """Return the schema of a line of a profile: of the first one, or of any other."""
+    head, line = _object(profile.HeaderDocument), _object(profile.LineDocument)
+    head["properties"]["schema"] = {"const": profile.SCHEMA}
+    return {
+        "$schema": DIALECT,
+        "title": profile.SCHEMA,
+        "description": "A line of the file that `tierd record` writes.",
+        "anyOf": [head, line],
     }
 
 

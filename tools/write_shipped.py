@@ -66,6 +66,7 @@ def texts() -> dict[str, str]:
     made["man/tierd.8"] = man_pages.command_page(parser())
     made["man/tierd.yaml.5"] = man_pages.config_page()
     made["schema/tierd.schema.json"] = json.dumps(configtext.schema(), indent=2) + "\n"
+    made["schema/profile.schema.json"] = json.dumps(document_schemas.of_profile(), indent=2) + "\n"
     for one in document_schemas.PUBLISHED:
         made[one.path] = json.dumps(document_schemas.of(one), indent=2) + "\n"
     return made

@@ -6,8 +6,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tierd import __version__
-from tierd.console import shipped
-from tierd.units import parse_duration_ms
+from tierd.console import heat_options, shipped
+from tierd.console.options import (
+    config_option,
+    duration_ms,
+    for_option,
+    json_option,
+    path_value,
+    root_value,
+    simulate_option,
+)
 from tierd.views import terminal
 
 # The root directory of this machine, unless --root names another.
@@ -78,20 +86,20 @@ def _added(
     )
     made.add_argument(
         "--root",
-        type=_root,
+        type=root_value,
         default=ROOT,
         metavar="DIR",
         help="read sys/ and proc/ below DIR (default: /)",
     )
     made.add_argument(
         "--run-dir",
-        type=_path,
+        type=path_value,
         metavar="DIR",
         help="the daemon's socket and state (default: $TIERD_RUN_DIR, or /run/tierd)",
     )
     made.add_argument(
         "--state-dir",
-        type=_path,
+        type=path_value,
         metavar="DIR",
         help="totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is "
         "named, or /var/lib/tierd)",
@@ -107,19 +115,19 @@ def _none(_verb: argparse.ArgumentParser) -> None:
 
 
 def _observe(observe: argparse.ArgumentParser) -> None:
-    _config_options(observe)
-    _simulate(observe)
-    _for(observe, "how long to watch (default: 2m)", 120_000)
+    config_option(observe)
+    simulate_option(observe)
+    for_option(observe, "how long to watch (default: 2m)", 120_000)
 
 
 def _plan(plan: argparse.ArgumentParser) -> None:
-    _config_options(plan)
-    _simulate(plan)
+    config_option(plan)
+    simulate_option(plan)
     how = plan.add_mutually_exclusive_group()
     how.add_argument(
         "--writes", action="store_true", help="print every write to the kernel, in order"
     )
-    _json(how)
+    json_option(how)
     how.add_argument(
         "--diff",
         action="store_true",
@@ -132,18 +140,18 @@ def _plan(plan: argparse.ArgumentParser) -> None:
 
 
 def _tiers(tiers: argparse.ArgumentParser) -> None:
-    _json(tiers)
-    _config_options(tiers)
-    _simulate(tiers)
+    json_option(tiers)
+    config_option(tiers)
+    simulate_option(tiers)
 
 
 def _check(check: argparse.ArgumentParser) -> None:
     check.add_argument(
-        "file", nargs="?", type=_path, help="default: /etc/tierd/tierd.yaml and tierd.d"
+        "file", nargs="?", type=path_value, help="default: /etc/tierd/tierd.yaml and tierd.d"
     )
     check.add_argument(
         "--machine",
-        type=_path,
+        type=path_value,
         metavar="FILE",
         help="check for another machine: FILE is its report (`doctor --bundle`), or its "
         "`tiers --json`",
@@ -153,36 +161,39 @@ def _check(check: argparse.ArgumentParser) -> None:
 def _import(imported: argparse.ArgumentParser) -> None:
     imported.add_argument(
         "file",
-        type=_path,
+        type=path_value,
         metavar="FILE",
         help="a file of damo or HMSDK (JSON or YAML), or a text with a `damo start` command",
     )
-    _json(imported, "one JSON object: the configuration, and what became of each part")
+    json_option(imported, "one JSON object: the configuration, and what became of each part")
 
 
 def _doctor(doctor: argparse.ArgumentParser) -> None:
-    _json(doctor)
+    json_option(doctor)
     doctor.add_argument(
-        "--bundle", type=_path, metavar="FILE", help="write a report for a bug tracker (.tar.gz)"
+        "--bundle",
+        type=path_value,
+        metavar="FILE",
+        help="write a report for a bug tracker (.tar.gz)",
     )
-    _config_options(doctor)
-    _simulate(doctor)
+    config_option(doctor)
+    simulate_option(doctor)
 
 
 def _events(events: argparse.ArgumentParser) -> None:
     events.add_argument(
         "--follow", action="store_true", help="go on, and print new events as they happen"
     )
-    _json(events, "one JSON object; with --follow, one per line")
+    json_option(events, "one JSON object; with --follow, one per line")
     _since(events, "all events of the last 10min, 2h, ... (default: the last 10 events)", None)
 
 
 def _history(history: argparse.ArgumentParser) -> None:
     how = history.add_mutually_exclusive_group()
-    _json(how, "one JSON object with every reading")
+    json_option(how, "one JSON object with every reading")
     how.add_argument(
         "--svg",
-        type=_path,
+        type=path_value,
         metavar="FILE",
         help="write an SVG picture to FILE; - is standard output",
     )
@@ -191,12 +202,12 @@ def _history(history: argparse.ArgumentParser) -> None:
 
 def _why(why: argparse.ArgumentParser) -> None:
     why.add_argument("node", metavar="NODE", help="for example 0 or node0; or the path of a cgroup")
-    _config_options(why)
+    config_option(why)
 
 
 def _top(top: argparse.ArgumentParser) -> None:
-    _json(top, "one JSON object, once")
-    _config_options(top)
+    json_option(top, "one JSON object, once")
+    config_option(top)
 
 
 def _restore(restore: argparse.ArgumentParser) -> None:
@@ -247,83 +258,26 @@ class _Named(argparse.Action):
         namespace.what = f"{kind}-{values}"
 
 
-def _json(verb: "argparse._ActionsContainer", about: str = "one JSON object") -> None:
-    verb.add_argument("--json", action="store_true", help=about)
-
-
 def _run(run: argparse.ArgumentParser) -> None:
-    _config_options(run)
+    config_option(run)
     where = run.add_mutually_exclusive_group()
-    _simulate(where)
+    simulate_option(where)
     where.add_argument(
         "--demo", action="store_true", help="on this machine if tierd can run here, else simulated"
     )
     run.add_argument("--observe", action="store_true", help="watch, and move nothing")
-    _for(run, "stop after this time (30s, 2m)", None)
-
-
-def _simulate(verb: "argparse._ActionsContainer") -> None:
-    verb.add_argument(
-        "--simulate",
-        nargs="?",
-        const="two-tier",
-        metavar="MACHINE",
-        help="use a simulated machine (default: two-tier); this machine is not touched",
-    )
-
-
-def _for(verb: argparse.ArgumentParser, about: str, default: int | None) -> None:
-    verb.add_argument(
-        "--for",
-        dest="for_ms",
-        type=_duration_ms,
-        metavar="DURATION",
-        default=default,
-        help=about,
-    )
-
-
-def _config_options(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--config", type=_path, metavar="FILE", help="default: /etc/tierd/tierd.yaml and tierd.d"
-    )
+    for_option(run, "stop after this time (30s, 2m)", None)
 
 
 def _since(verb: argparse.ArgumentParser, about: str, default: int | None) -> None:
     verb.add_argument(
         "--since",
         dest="since_ms",
-        type=_duration_ms,
+        type=duration_ms,
         metavar="DURATION",
         default=default,
         help=about,
     )
-
-
-def _path(text: str) -> Path:
-    """Return the path; refuse an empty text, which would mean the current directory."""
-    if not text:
-        raise argparse.ArgumentTypeError("expected a path, found nothing")
-    return Path(text)
-
-
-def _root(text: str) -> Path:
-    """Return the path; refuse one that is no directory, as every file below it would be absent."""
-    path = _path(text)
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(
-            f"expected a directory with sys/ and proc/ in it, found no {text}; leave out --root to "
-            "read this machine, or name the directory machine/ of a report of "
-            "`tierd doctor --bundle` that you have unpacked"
-        )
-    return path
-
-
-def _duration_ms(text: str) -> int:
-    try:
-        return parse_duration_ms(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 class Verb(NamedTuple):
@@ -349,6 +303,23 @@ VERBS = {
         (
             ("sudo tierd observe --for 2m", "while your programs run"),
             ("tierd observe --simulate", "on a simulated machine"),
+        ),
+    ),
+    "record": Verb(
+        "record how hot memory is, for `tierd simulate`; moves nothing, one tier is enough",
+        heat_options.record,
+        (
+            ("sudo tierd record --for 24h", "a day is best; ten minutes are the least"),
+            ("tierd record day.jsonl --simulate --for 20m", "on a simulated machine, at once"),
+        ),
+    ),
+    "simulate": Verb(
+        "say what a machine of another size would do with the same programs",
+        heat_options.simulate,
+        (
+            ("tierd simulate day.jsonl --dram 64G --cxl 192G", "one machine"),
+            ("tierd simulate day.jsonl --target-hit 99%", "the least fast memory that is enough"),
+            ("tierd simulate --builtin zipf --svg curve.svg", "the curve over all sizes"),
         ),
     ),
     "plan": Verb(
@@ -395,7 +366,7 @@ VERBS = {
     ),
     "status": Verb(
         "show what the daemon does now, and why",
-        _json,
+        json_option,
         (
             ("tierd status", "the first line says how it goes"),
             ("tierd status --json | jq -r .state", "for programs"),

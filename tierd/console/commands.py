@@ -217,6 +217,20 @@ def observe(arguments: argparse.Namespace, say: Say) -> ExitCode:
     return run(arguments, say)
 
 
+def record(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Record a profile of the memory's heat."""
+    from tierd.console import record as recording
+
+    return recording.command(arguments, say)
+
+
+def simulate(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Say what a machine of another size would do with the same programs."""
+    from tierd.console import simulate as asking
+
+    return asking.command(arguments, say)
+
+
 def events(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Print events from disk; the daemon need not run."""
     import time
@@ -364,6 +378,8 @@ def _program() -> str:
 COMMANDS = {
     "run": run,
     "plan": plan,
+    "simulate": simulate,
+    "record": record,
     "tiers": tiers,
     "check": check,
     "import": import_policy,

@@ -112,10 +112,15 @@ def history_svg(folder: RunDir, since: float, now: float) -> str:
 
 
 def write_svg(folder: RunDir, since: float, now: float, path: Path) -> None:
+    write_picture(path, history_svg(folder, since, now))
+
+
+def write_picture(path: Path, text: str) -> None:
+    """Write a file that the user has named, for others to read."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise FileError(f"cannot write {path}: it is not a regular file", "name another file")
     try:
-        save(path, history_svg(folder, since, now), SVG_MODE, lasting=False)
+        save(path, text, SVG_MODE, lasting=False)
     except FileError as error:
         error.hint = "name another file"
         raise

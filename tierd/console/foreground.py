@@ -100,5 +100,6 @@ def simulated_stage(name: str) -> "tuple[service.Stage, Look]":
         boot_id="simulated",
         inbox_over=lambda inbox: service.AdvancingInbox(inbox, kernel),
         serves_files=True,
+        advancing=kernel,
     )
     return stage, shown.scene

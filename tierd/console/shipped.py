@@ -25,6 +25,8 @@ FILES = {
     "schema-history": "schema/history.schema.json",
     "schema-import": "schema/import.schema.json",
     "schema-plan": "schema/plan.schema.json",
+    "schema-profile": "schema/profile.schema.json",
+    "schema-simulate": "schema/simulate.schema.json",
     "schema-status": "schema/status.schema.json",
     "schema-tiers": "schema/tiers.schema.json",
     "schema-top": "schema/top.schema.json",

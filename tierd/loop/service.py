@@ -74,6 +74,12 @@ class Options:
     """Makes the display, which gets the address of the web page; None if nobody watches."""
 
 
+class Advancing(Protocol):
+    """A simulated kernel. Its time passes only in `advance`."""
+
+    def advance(self, seconds: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """The machine on which the daemon runs, real or simulated."""
@@ -85,6 +91,8 @@ class Stage:
     inbox_over: Callable[[SystemInbox], Inbox]
     serves_files: bool = False
     """True if other commands must ask this process for the files of the machine."""
+    advancing: Advancing | None = None
+    """The kernel whose time passes only when it is told to; None on a real machine."""
 
 
 def real_stage(root: Path) -> Stage:
@@ -96,12 +104,6 @@ def real_stage(root: Path) -> Stage:
             f"mount proc at {root / 'proc'}; or leave out --root, and tierd runs on this machine",
         )
     return Stage(THIS_MACHINE, sysfs, SystemClock(), sysfs.read(BOOT_ID), lambda inbox: inbox)
-
-
-class Advancing(Protocol):
-    """A simulated kernel. Its time passes only in `advance`."""
-
-    def advance(self, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

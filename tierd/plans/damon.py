@@ -76,6 +76,8 @@ class Command(StrEnum):
     update_stats = "update_schemes_stats"
     update_effective = "update_schemes_effective_quotas"
     update_intervals = "update_tuned_intervals"
+    update_tried = "update_schemes_tried_regions"
+    clear_tried = "clear_schemes_tried_regions"
 
 
 @dataclass(frozen=True, slots=True)

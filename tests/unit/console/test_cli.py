@@ -10,6 +10,7 @@ import pytest
 
 from tests.fixtures import machines
 from tests.fixtures.snapshots import FRESH
+from tests.unit.console.heat_rows import BRIEF, HEAT_ROWS
 from tests.unit.console.promises import DAEMONS, Row
 from tierd import cli
 from tierd.console import commands, shipped
@@ -23,6 +24,7 @@ from tierd.record.snapshot import EventStatus, document
 from tierd.serving import api
 from tierd.serving.api import Sources
 from tierd.serving.inbox import Answer, Event
+from tierd.sim import forecast
 from tools import man_pages
 
 SIMULATED = ("on the SIMULATED machine two-tier", "this machine is not touched")
@@ -33,6 +35,7 @@ LACKS = "--run-dir {tmp} --config {tmp}/none.yaml"
 UNDONE = ("running: ", "restored: ")
 
 TABLE = [
+    *HEAT_ROWS,
     Row("two-tier-7.2", "tiers --root {root}", 0, ("tier 0 (fastest): memory_tier4", "node1")),
     Row("three-tier-7.2", "tiers --root {root}", 0, ("memory_tier0", "tier 2: memory_tier67")),
     Row("one-tier-7.2", "tiers --root {root}", 69, ("one tier only",)),
@@ -217,6 +220,7 @@ def said(
 ) -> tuple[int, str, str]:
     for variable in ("RUNTIME_DIRECTORY", "STATE_DIRECTORY"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(forecast, "MINUTES", BRIEF)
     root, empty = tmp_path / "root", tmp_path / "empty"
     empty.mkdir()
     machines.unpack(machines.load(row.machine).sysfs, root)

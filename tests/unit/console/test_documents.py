@@ -18,6 +18,7 @@ import jsonschema
 import pytest
 
 from tests.fixtures import machines
+from tests.fixtures.answers import ANSWER
 from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN, parked
 from tierd.clock import SystemClock
 from tierd.configuration.config import Config
@@ -31,7 +32,7 @@ from tierd.record.chronicle import Chronicle
 from tierd.record.rundir import RunDir
 from tierd.record.snapshot import EventStatus, Snapshot
 from tierd.sim import demo
-from tierd.views import history
+from tierd.views import forecast, history
 from tools import document_schemas
 from tools.document_schemas import PUBLISHED, Published
 
@@ -110,6 +111,7 @@ DOCUMENTS: dict[str, Callable[[Path], Document]] = {
     "history-two": lambda folder: json.loads(
         history.as_json(chronicle.readings(kept(folder), NOW - 60, NOW + 60), NOW - 60, NOW + 60)
     ),
+    "simulate-sizes": lambda _: json.loads(json.dumps(forecast.as_document(ANSWER))),
     "history-none": lambda _: json.loads(history.as_json((), NOW - 60, NOW)),
 }
 

@@ -68,6 +68,8 @@ WORDS = {
     "reload": ["reload"],
     "pause": ["pause"],
     "resume": ["resume"],
+    "record": ["record {tmp}/evil.json --root {tmp}/root"],
+    "simulate": ["simulate {tmp}/evil.json", "simulate {tmp}/profile.jsonl --dram 64G"],
     "restore": ["restore --print --root {tmp}/root"],
     "print": ["print config"],
 }
@@ -130,6 +132,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "bad.yaml").write_text('"\\e[2J\\u202e": 1\n')
     (tmp_path / "evil.json").write_text(json.dumps(EVIL_POLICY))
     (tmp_path / "evil.sh").write_text(EVIL_COMMAND)
+    (tmp_path / "profile.jsonl").write_text(json.dumps({"schema": EVIL}) + "\n")
     kept = Chronicle(RunDir(tmp_path, tmp_path))
     kept.happened(EventStatus(1.0, "running", EVIL))
     status = evil_status()

@@ -1,0 +1,113 @@
+"""Loads from profiles, with answers worked out by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.profile.test_profile import HEADER, LINE
+from tierd.profile import from_profile
+from tierd.profile.load import Load
+from tierd.profile.panel import Kept
+from tierd.profile.profile import Line, Profile
+from tierd.profile.rates import BOUNDS_HZ, CLASSES
+
+GIB = 1 << 30
+
+
+def minute(hot_share: float, minute: int = 0, minutes: int = 10) -> Line:
+    """Return a line of which a share of the slow tier is in the class of 2.8 touches a second."""
+    cold = (1.0, *(0.0,) * (CLASSES - 1))
+    slow = [0.0] * CLASSES
+    slow[0], slow[5] = 1 - hot_share, hot_share
+    return replace(LINE, minute=minute, minutes=minutes, heat=(cold, tuple(slow)), used=(0.5, 0.5))
+
+
+def test_memory_in_use_that_is_not_touched_is_cold_and_free_memory_is_not_there() -> None:
+    (stretch,) = from_profile.work(Profile(HEADER, (minute(0.25),)), "p").stretches
+    load = stretch.load
+    assert load.bytes == pytest.approx(128 * GIB)
+    assert load.heats[-1].rate_hz == 0.0
+    assert load.heats[-1].bytes == pytest.approx(80 * GIB)
+    hot = [one for one in load.heats if one.rate_hz]
+    assert sum(one.bytes for one in hot) == pytest.approx(48 * GIB)
+    assert all(BOUNDS_HZ[3] < one.rate_hz < BOUNDS_HZ[4] for one in hot)
+
+
+def test_the_calm_and_the_busy_part_of_a_day_are_two_stretches() -> None:
+    lines = [minute(0.1, number * 10) for number in range(90)]
+    lines += [minute(0.3, 900 + number * 10) for number in range(9)]
+    lines.append(minute(0.5, 990))
+    found = from_profile.work(Profile(HEADER, tuple(lines)), "p")
+    assert [one.share for one in found.stretches] == pytest.approx([0.9, 0.09, 0.01])
+    needs = [one.load.needed_bytes(1.0) / GIB for one in found.stretches]
+    assert needs == pytest.approx([19.2, 57.6, 96.0])
+    assert found.minutes == 1000
+
+
+def test_a_steady_day_is_one_stretch() -> None:
+    lines = tuple(minute(0.1 + 0.001 * (n % 3), n * 10) for n in range(144))
+    assert len(from_profile.work(Profile(HEADER, lines), "p").stretches) == 1
+
+
+@pytest.mark.parametrize(
+    ("near", "piece"),
+    [
+        ((Kept(100, 12), Kept(100, 10), Kept(100, 9)), 0),
+        ((Kept(100, 90), Kept(100, 12), Kept(100, 9)), 256 << 10),
+        ((Kept(100, 90), Kept(100, 80), Kept(100, 9)), 4 << 20),
+        ((Kept(100, 90), Kept(100, 80), Kept(100, 70)), 64 << 20),
+        # Too few pairs to say anything.
+        ((Kept(10, 10), Kept(100, 80), Kept(100, 70)), 0),
+    ],
+)
+def test_pieces_are_as_large_as_hot_pages_have_hot_neighbours(
+    near: tuple[Kept, ...], piece: int
+) -> None:
+    line = replace(LINE, hot=Kept(1000, 100), near=near)
+    assert from_profile.piece_bytes([line]) == piece
+
+
+def test_where_most_pages_are_hot_a_hot_neighbour_says_little() -> None:
+    line = replace(LINE, hot=Kept(1000, 900), near=(Kept(900, 850), Kept(), Kept()))
+    assert from_profile.piece_bytes([line]) == 0
+
+
+def test_drift_is_what_is_lost_after_the_first_minute() -> None:
+    # A tenth is lost by chance at once, and then 2 % each minute.
+    later = 900 * 0.98**8
+    line = replace(LINE, lasting=(Kept(1000, 900), Kept(1000, 865), Kept(1000, round(later))))
+    assert from_profile.drift_per_minute([line]) == pytest.approx(0.02, rel=0.02)
+    steady = replace(LINE, lasting=(Kept(1000, 900), Kept(1000, 900), Kept(1000, 905)))
+    assert from_profile.drift_per_minute([steady]) == 0.0
+
+
+def test_drift_is_not_guessed_from_a_few_pages() -> None:
+    line = replace(LINE, lasting=(Kept(40, 40), Kept(40, 1), Kept(40, 0)))
+    assert from_profile.drift_per_minute([line]) == 0.0
+
+
+def zipf_classes(pages: int, mean_hz: float) -> tuple[float, ...]:
+    """Return the bytes in each class of a store of one value per page, by Zipf's law."""
+    heats = [1 / (rank + 1) for rank in range(pages)]
+    scale = pages * mean_hz / sum(heats)
+    found = [0.0] * CLASSES
+    for heat in heats:
+        rate = heat * scale
+        found[1 + sum(rate >= bound for bound in BOUNDS_HZ)] += 4096
+    return tuple(found)
+
+
+def test_the_curve_of_a_zipf_store_is_right_within_three_points() -> None:
+    """Most touches are of pages that are too hot to be told apart: the tail follows the rest."""
+    pages, mean_hz = 200_000, 1.0
+    load = Load(from_profile.spread(zipf_classes(pages, mean_hz)))
+    heats = [1 / (rank + 1) for rank in range(pages)]
+    for share in (0.1, 0.25, 0.5, 0.75):
+        truth = sum(heats[: int(pages * share)]) / sum(heats)
+        assert load.best(share * pages * 4096) == pytest.approx(truth, abs=0.03)
+
+
+def test_memory_that_saturates_all_together_has_no_tail() -> None:
+    classes = (100.0 * GIB, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0 * GIB)
+    load = Load(from_profile.spread(classes))
+    assert [one.bytes / GIB for one in load.heats] == [10.0, 100.0]

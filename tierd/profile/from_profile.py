@@ -1,0 +1,202 @@
+"""Make a load for the simulated machine from a profile. Pure.
+
+A day has too many minutes to simulate. The minutes are put in order by how much fast memory they
+need, and the calm half, the busy part and the worst hundredth become one stretch each.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, log
+
+from tierd.profile.load import Heat, Load, Stretch, Work, ordered
+from tierd.profile.panel import DISTANCES, LAGS, LOOKS, Kept
+from tierd.profile.profile import Line, Profile, Source
+from tierd.profile.rates import BOUNDS_HZ, CLASSES, HOTTEST, TOUCHES_HZ
+from tierd.units import format_size
+
+# The parts of the time, in the order of what they need, that become one stretch each.
+EDGES = (0.5, 0.9, 0.99, 1.0)
+# What is meant by need: the memory that has this share of the touches.
+NEED_SHARE = 0.9
+# Stretches whose needs differ by less than this are one.
+SAME_NEED = 0.1
+
+# Where the profile has fewer pairs of hot pages than this, it does not say how heat is scattered.
+PAIRS_MIN = 20
+# Memory lies together at a distance if a page beside a hot page is more often hot than not, beyond
+# what chance would do.
+TOGETHER = 0.5
+# The sizes of pieces of which memory up to each of DISTANCES lies together.
+PIECES = (256 << 10, 4 << 20, 64 << 20)
+
+# Where fewer hot pages were followed for some minutes, their drift is not known.
+FOLLOWED_MIN = 50
+
+# Each class of heat is cut into so many, because its pages are not all alike.
+CUTS = 3
+
+# The tail of very hot pages: each part is so many times as hot as the one before, and there are so
+# many at most. A tail falls by a power of the rate; outside of these bounds of the power there is
+# none, or it holds so little that it does not matter.
+TAIL_STEP = 4.0
+TAIL_STEPS = 6
+TAIL_POWERS = (0.5, 2.5)
+PAGE_BYTES = 4096
+
+
+def work(profile: Profile, name: str) -> Work:
+    """Return the work that a profile shows."""
+    stretches = tuple(_stretches(profile))
+    most = max(one.load.bytes for one in stretches)
+    hours = profile.minutes / 60
+    length = f"{hours:.0f} h" if hours >= 2 else f"{profile.minutes} minutes"
+    panels = ceil(profile.minutes / LOOKS)
+    return Work(
+        about=f"{name}: {length} of {profile.header.source}, {format_size(round(most))} in use",
+        stretches=stretches,
+        minutes=profile.minutes,
+        pages=profile.header.pages * panels or None,
+        hidden=profile.header.source is not Source.panel,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Minute:
+    """The bytes of each class on the whole machine in one line, and what it needs."""
+
+    classes: tuple[float, ...]
+    minutes: int
+
+    @property
+    def need_bytes(self) -> float:
+        return Load(_plain(self.classes)).needed_bytes(NEED_SHARE)
+
+
+def _stretches(profile: Profile) -> Iterator[Stretch]:
+    lines = sorted(
+        (_minute(line, profile.header.tier_bytes) for line in profile.lines),
+        key=lambda one: one.need_bytes,
+    )
+    piece, drift = piece_bytes(profile.lines), drift_per_minute(profile.lines)
+    for part in _parts(lines):
+        total = sum(one.minutes for one in part)
+        classes = tuple(
+            sum(one.classes[kind] * one.minutes for one in part) / total for kind in range(CLASSES)
+        )
+        yield Stretch(Load(spread(classes), piece, drift), total / profile.minutes)
+
+
+def _minute(line: Line, tier_bytes: Sequence[int]) -> _Minute:
+    classes = [
+        sum(tier[kind] * size for tier, size in zip(line.heat, tier_bytes, strict=True))
+        for kind in range(CLASSES)
+    ]
+    used = sum(share * size for share, size in zip(line.used, tier_bytes, strict=True))
+    # Free memory is not touched either.
+    classes[0] = max(0.0, used - sum(classes[1:]))
+    return _Minute(tuple(classes), line.minutes)
+
+
+def _parts(lines: Sequence[_Minute]) -> Iterator[list[_Minute]]:
+    """Yield the lines of each stretch. Neighbours that need about as much are one stretch."""
+    total = sum(one.minutes for one in lines)
+    parts: list[list[_Minute]] = [[] for _ in EDGES]
+    passed = 0
+    for one in lines:
+        middle = (passed + one.minutes / 2) / total
+        parts[next(n for n, edge in enumerate(EDGES) if middle <= edge)].append(one)
+        passed += one.minutes
+    pending: list[_Minute] = []
+    for part in filter(None, parts):
+        if pending and _need(part) > (1 + SAME_NEED) * _need(pending):
+            yield pending
+            pending = []
+        pending = [*pending, *part]
+    yield pending
+
+
+def _need(part: Sequence[_Minute]) -> float:
+    total = sum(one.minutes for one in part)
+    return sum(one.need_bytes * one.minutes for one in part) / total
+
+
+def _plain(classes: Sequence[float]) -> tuple[Heat, ...]:
+    return ordered(Heat(rate, size) for rate, size in zip(TOUCHES_HZ, classes, strict=True))
+
+
+def spread(classes: Sequence[float], *, tail: bool = True) -> tuple[Heat, ...]:
+    """Return the heats of memory in classes: each class is cut into a few, by its neighbours."""
+    heats = [Heat(0.0, classes[0])]
+    for kind in range(1, HOTTEST):
+        low = BOUNDS_HZ[kind - 2] if kind > 1 else TOUCHES_HZ[1] / 2
+        high = BOUNDS_HZ[kind - 1]
+        before = classes[kind - 1] if kind > 1 else classes[kind]
+        heats += _cut(classes[kind], before, classes[kind + 1], low, high)
+    heats += _tail(classes) if tail else [Heat(TOUCHES_HZ[HOTTEST], classes[HOTTEST])]
+    return ordered(heats)
+
+
+def _cut(size: float, before: float, after: float, low: float, high: float) -> Iterator[Heat]:
+    if not size:
+        return
+    # More of the class is near the neighbour that has more.
+    slope = max(-1.0, min(1.0, (after - before) / (after + before + size)))
+    for cut in range(CUTS):
+        place = (cut + 0.5) / CUTS
+        rate = low * (high / low) ** place
+        yield Heat(rate, size / CUTS * (1 + 2 * slope * (place - 0.5)))
+
+
+def _tail(classes: Sequence[float]) -> Iterator[Heat]:
+    """Yield the hottest class. Its rates are too high to be seen, so they follow those below it.
+
+    In a store whose heat falls by Zipf's law a few pages have much of all touches.
+    """
+    top, below = classes[HOTTEST], classes[HOTTEST - 1]
+    least = BOUNDS_HZ[-1]
+    power = log((top + below) / top) / log(least / BOUNDS_HZ[-2]) if top and below else 0.0
+    if not TAIL_POWERS[0] <= power <= TAIL_POWERS[1]:
+        yield Heat(TOUCHES_HZ[HOTTEST], top)
+        return
+    rate = least
+    for step in range(TAIL_STEPS):
+        beyond = top * (TAIL_STEP * rate / least) ** -power
+        last = step == TAIL_STEPS - 1 or beyond < PAGE_BYTES
+        here = top * (rate / least) ** -power - (0.0 if last else beyond)
+        yield Heat(rate * TAIL_STEP**0.5 if not last else rate, here)
+        if last:
+            return
+        rate *= TAIL_STEP
+
+
+def piece_bytes(lines: Sequence[Line]) -> int:
+    """Return the size of the pieces in which hot memory lies; 0 if it is scattered by page."""
+    hot = _summed(line.hot for line in lines).share or 0.0
+    found = 0
+    for number, piece in zip(range(len(DISTANCES)), PIECES, strict=True):
+        near = _summed(line.near[number] for line in lines)
+        if near.before < PAIRS_MIN or near.share is None or hot >= 1:
+            break
+        if (near.share - hot) / (1 - hot) < TOGETHER:
+            break
+        found = piece
+    return found
+
+
+def drift_per_minute(lines: Sequence[Line]) -> float:
+    """Return the share of hot memory that cools down in each minute, as far as it is known."""
+    # Some pages leave the hot ones by chance within a minute. The rest of the loss is drift.
+    first = _summed(line.lasting[0] for line in lines)
+    for number in range(len(LAGS) - 1, 0, -1):
+        later = _summed(line.lasting[number] for line in lines)
+        if later.before >= FOLLOWED_MIN and first.share and later.share is not None:
+            kept = min(1.0, later.share / first.share)
+            return float(1.0 - kept ** (1 / (LAGS[number] - LAGS[0])))
+    return 0.0
+
+
+def _summed(counts: Iterable[Kept]) -> Kept:
+    total = Kept()
+    for one in counts:
+        total = total.plus(one)
+    return total

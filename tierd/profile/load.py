@@ -1,0 +1,113 @@
+"""What programs do with memory: how much is how hot, and how it lies. Pure.
+
+A load has no addresses. It says how much memory is touched how often, in how large pieces memory of
+equal heat lies, and how fast heat moves to other memory.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """Some memory whose pages are touched equally often."""
+
+    rate_hz: float
+    bytes: float
+
+    @property
+    def touches_hz(self) -> float:
+        """Touches per second of all of it, if each page counts as one."""
+        return self.rate_hz * self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What programs do for some time."""
+
+    heats: tuple[Heat, ...]
+    """The hottest first; the last one may be memory that nobody touches."""
+    piece_bytes: int = 0
+    """The size of the pieces of equal heat; 0 if each page has a heat of its own."""
+    drift_per_minute: float = 0.0
+    """The share of the hot memory that cools down each minute, while as much other memory heats."""
+
+    @property
+    def bytes(self) -> float:
+        return sum(heat.bytes for heat in self.heats)
+
+    @property
+    def touches_hz(self) -> float:
+        return sum(heat.touches_hz for heat in self.heats)
+
+    def best(self, fast_bytes: float) -> float:
+        """Return the share of all touches that this much fast memory serves at best."""
+        total = self.touches_hz
+        if not total:
+            return 1.0
+        left, served = fast_bytes, 0.0
+        for heat in self.heats:
+            taken = min(left, heat.bytes)
+            served += heat.rate_hz * taken
+            left -= taken
+        return served / total
+
+    def needed_bytes(self, share: float) -> float:
+        """Return how much fast memory serves this share of all touches at best."""
+        left, needed = share * self.touches_hz, 0.0
+        for heat in self.heats:
+            if left <= 0:
+                break
+            taken = min(heat.bytes, left / heat.rate_hz) if heat.rate_hz else 0.0
+            needed += taken
+            left -= taken * heat.rate_hz
+        return needed
+
+
+def ordered(heats: Iterable[Heat]) -> tuple[Heat, ...]:
+    """Return heats that have bytes, the hottest first."""
+    return tuple(sorted((one for one in heats if one.bytes > 0), key=lambda one: -one.rate_hz))
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A load, and for which share of the time it is there."""
+
+    load: Load
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that is known of the programs: what they do in turn, and how far that can be trusted."""
+
+    about: str
+    """Where it comes from, in words."""
+    stretches: tuple[Stretch, ...]
+    """From the least to the most demanding."""
+    minutes: int | None = None
+    """For how long it was recorded; None if it was not recorded."""
+    pages: int | None = None
+    """How many pages were looked at in all; None if there is no such error."""
+    hidden: bool = False
+    """True if it is not known how the pages of a region differ."""
+
+    @property
+    def bytes(self) -> float:
+        """The most memory that is in use."""
+        return max(stretch.load.bytes for stretch in self.stretches)
+
+    def best(self, fast_bytes: float) -> float:
+        """Return the share of all touches, over all the time, that is served at best."""
+        touches = sum(one.share * one.load.touches_hz for one in self.stretches)
+        if not touches:
+            return 1.0
+        served = sum(
+            one.share * one.load.touches_hz * one.load.best(fast_bytes) for one in self.stretches
+        )
+        return served / touches
+
+
+def each_load(work: Work) -> Iterator[Load]:
+    for stretch in work.stretches:
+        yield stretch.load
