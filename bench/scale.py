@@ -25,7 +25,7 @@ from tests.sim.loop import Disk, Loop, Script
 from tierd.configuration.config import Config
 from tierd.loop.running import Running
 from tierd.plans.plan import Direction
-from tierd.record.snapshot import Snapshot
+from tierd.record.snapshot import KdamondStatus, Snapshot
 from tierd.sim.memory import Memory
 from tierd.sim.sim_kernel import SimKernel
 from tierd.sim.workload import Workload
@@ -53,6 +53,8 @@ class Look:
     """The share of all accesses that go to the fast nodes."""
     promoted_bytes: int
     demoted_bytes: int
+    cpu_s: float = 0.0
+    """The processor time of the kdamond that has used the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,12 @@ class Watched(Loop):
                 served=served / accesses if accesses else 0.0,
                 promoted_bytes=self._applied(Direction.promote),
                 demoted_bytes=self._applied(Direction.demote),
+                cpu_s=max((one.cpu_seconds_total for one in self._kdamonds()), default=0.0),
             )
         )
+
+    def _kdamonds(self) -> Sequence[KdamondStatus]:
+        return self.snapshots[-1].kdamonds if self.snapshots else ()
 
     def _applied(self, direction: Direction) -> int:
         if not self.snapshots:
@@ -220,7 +226,7 @@ def _cell(raw: dict[str, Any]) -> Cell:
 
 COLUMNS = (
     "GiB", "heat", "seeds", "arrived 1/2/4 min, end", "moved per hot byte", "settled, of the rate",
-    "moved/min", "served", "by nothing", "parks",
+    "moved/min", "served", "by nothing", "kdamond", "parks",
 )  # fmt: skip
 
 
@@ -263,6 +269,7 @@ def _row(cells: Sequence[Cell]) -> tuple[str, ...]:
         f"{statistics.median(settled) * 60 / 1e9:.2f} GB",
         f"{statistics.median(served):.3f} ({min(served):.3f})",
         f"{statistics.median(one.served_by_nothing for one in cells):.3f}",
+        f"{max(one.looks[-1].cpu_s / one.looks[-1].at_s for one in cells):.1%}",
         ", ".join(parks[:4]) + (f" and {len(parks) - 4} more" if len(parks) > 4 else "") or "-",
     )
 

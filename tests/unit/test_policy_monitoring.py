@@ -50,9 +50,19 @@ def test_the_default_is_that_of_the_cover_letter() -> None:
         assert context.nr_regions == Span(10, 1000)
 
 
-def test_large_nodes_are_watched_in_more_regions() -> None:
-    for context in contexts(Config(), size_bytes=512 * GIB):
-        assert context.nr_regions == Span(100, 10_000)
+@pytest.mark.parametrize(
+    ("gib", "regions"),
+    [
+        (32, Span(50, 1_000)),
+        (256, Span(50, 4_096)),
+        (257, Span(50, 4_112)),
+        (512, Span(81, 8_192)),
+        (2048, Span(100, 10_000)),
+    ],
+)
+def test_large_nodes_are_watched_in_more_regions(gib: int, regions: Span) -> None:
+    for context in contexts(Config(), size_bytes=gib * GIB):
+        assert context.nr_regions == regions
 
 
 def test_a_node_in_pieces_has_two_regions_for_each_piece_at_least() -> None:
