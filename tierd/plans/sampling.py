@@ -33,8 +33,8 @@ DEMAND_COLD_US_MIN = 600_000
 
 # Number of regions of a node: DAMON's default bounds, and on a large node one for so many bytes, up
 # to ten times as many, as HMSDK has it. A set of hot memory that is much smaller than a region is
-# found late, and much cold memory moves with it. Where little is accessed DAMON merges most regions.
-# Where all are different, ten thousand with samples every 20 ms are 500,000 looks per second.
+# found late, and much cold memory moves with it. Where little is accessed DAMON merges most of
+# them. Where all are different, ten thousand with samples every 20 ms are 500,000 looks per second.
 NR_REGIONS = Span(10, 1_000)
 REGION_BYTES = 64 << 20
 NR_REGIONS_MOST = 10_000
