@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tierd import policy
 from tierd.configuration.config import Config, Mode
-from tierd.machine import cgroups, discovery, features
+from tierd.machine import cgroups, discovery, features, swap
 from tierd.machine.features import Capabilities
 from tierd.machine.sample_reader import watermarks
 from tierd.plans.plan import Plan
@@ -26,7 +26,14 @@ def plan_for(
     found = cgroups.read(sysfs, cgroup_tops(config))
     if only is not None:
         found = cgroups.among(found, only)
-    return policy.plan(topology, capabilities, config, cgroups=found, free_floors=floors)
+    return policy.plan(
+        topology,
+        capabilities,
+        config,
+        cgroups=found,
+        free_floors=floors,
+        swaps=swap.has_backing(swap.areas(sysfs)),
+    )
 
 
 def plan_here(sysfs: Sysfs, config: Config, *, observe_only: bool = False) -> Plan:

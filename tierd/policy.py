@@ -14,7 +14,7 @@ from tierd.configuration.config import Config, Mode, Tuner
 from tierd.errors import Unsupported
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because, require_migration
-from tierd.plans import sampling, visits
+from tierd.plans import eviction, sampling, visits
 from tierd.plans.damon import (
     UINT_MAX,
     AccessPattern,
@@ -34,6 +34,7 @@ from tierd.plans.damon import (
 )
 from tierd.plans.knobs import knobs
 from tierd.plans.plan import (
+    ACTIONS,
     Aim,
     Controller,
     Direction,
@@ -83,6 +84,7 @@ class _Sources:
     scope: Scope
     tuner: TunerChoice
     free_floors: Mapping[int, int]
+    swaps: bool
 
     @property
     def window_us(self) -> int:
@@ -120,11 +122,13 @@ def plan(
     *,
     cgroups: Cgroups = NO_CGROUPS,
     free_floors: Mapping[int, int] | None = None,
+    swaps: bool = False,
 ) -> Plan:
     """Return the plan for this machine. Raise Unsupported, with what is missing, if there is none.
 
     `cgroups` are those in the subtrees of the cgroup classes. `free_floors` are the bytes that the
-    kernel itself keeps free, by node: a goal below that would never be reached.
+    kernel itself keeps free, by node: a goal below that would never be reached. With `swaps` the
+    machine has swap that is not in memory.
     """
     require_migration(capabilities)
     tuner = tuners.choose(capabilities, config)
@@ -136,6 +140,7 @@ def plan(
         scope(config.cgroups, cgroups, capabilities),
         tuner,
         free_floors or {},
+        swaps,
     )
     parts: list[_Part] = []
     for node in topology.nodes:
@@ -177,11 +182,13 @@ def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
     if not mine:
         return None
     sweeps = _sweeps(sources, node, mine)
+    evicts = tuple(_evictions(sources, node, mine, len(sensed) + len(mine) + len(sweeps)))
     # Sensors come first: a scheme that moves pages resets the age of the regions.
     schemes = (
         *(_sensing(sources, sense.pattern) for sense in sensed),
         *(_scheme(sources, migration) for migration in mine),
         *(visits.scheme(sweep, sources.scope) for sweep in sweeps),
+        *(_scheme(sources, one) for one in evicts),
     )
     return _Part(
         _kdamond(sources, node, schemes),
@@ -190,7 +197,7 @@ def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
             Sensor(one.sense, node.id, index, scheme, one.weight)
             for scheme, one in enumerate(sensed)
         ),
-        (*mine, *visits.migrations(mine, sweeps)),
+        (*mine, *visits.migrations(mine, sweeps), *evicts),
         sweeps,
     )
 
@@ -226,8 +233,19 @@ def _migrations(
             window_us=sources.window_us,
             reason=_where(sources, direction, source.id, target)
             + (f" (one of {sharing} equally near)" if sharing > 1 else "")
-            + f", at most {format_rate(mine)}{_of(most.because)}{_until(sources, direction, aim)}",
+            + f", at most {format_rate(mine)}{most.note}{_until(sources, direction, aim)}",
         )
+
+
+def _evictions(
+    sources: _Sources, node: Node, mine: tuple[Migration, ...], scheme: int
+) -> Iterator[Migration]:
+    """Yield the eviction of a node that has no slower one, if there is swap."""
+    slowest = not sources.topology.demotion_targets(node.id)
+    if slowest and sources.swaps and sources.tuner.loop is Controller.demand:
+        aim = _aim(sources, Direction.evict, node, node)
+        most = sources.config.rate_max_bytes_per_s
+        yield eviction.migration(mine[0], scheme=scheme, aim=aim, rate_max=most)
 
 
 def _ranges(node: Node) -> Ranges:
@@ -297,7 +315,7 @@ def _moved_pattern(sources: _Sources, direction: Direction) -> AccessPattern:
     the sweeps find out which pages of such a region are hot.
     """
     pattern = _pattern(sources, direction)
-    if direction is Direction.demote or not _visits(sources):
+    if direction is not Direction.promote or not _visits(sources):
         return pattern
     least = max(pattern.nr_accesses.min, sure_accesses(sources.intervals.samples))
     return replace(pattern, nr_accesses=Span(least, UINT_MAX))
@@ -317,9 +335,8 @@ def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
 
 def _scheme(sources: _Sources, migration: Migration) -> Scheme:
     config, loop, direction = sources.config, sources.tuner.loop, migration.direction
-    action = Action.migrate_hot if direction is Direction.promote else Action.migrate_cold
     return Scheme(
-        action=Action.stat if config.mode is Mode.observe else action,
+        action=Action.stat if config.mode is Mode.observe else ACTIONS[direction],
         target_nid=migration.target_node,
         pattern=_moved_pattern(sources, direction),
         apply_interval_us=migration.window_us,
@@ -369,7 +386,7 @@ def _quota_bytes(sources: _Sources, direction: Direction, rate_max_bytes_per_s: 
     per_window = int(rate_max_bytes_per_s * sources.window_us) // 10**6
     if sources.tuner.loop is Controller.demand:
         charged = not sources.capabilities.has(Feature.fail_charge)
-        tries = charged and direction is Direction.demote
+        tries = charged and direction is not Direction.promote
         per_window *= TRIED_PER_RATE_MAX if tries else QUOTA_PER_RATE_MAX
     # Never 0, which the kernel takes for no limit.
     return max(1, per_window)
@@ -386,7 +403,7 @@ def _filters(sources: _Sources, direction: Direction) -> tuple[Filter, ...]:
     # has the mark of its first access, so the filter would reject all of a cold node once; and
     # some kernels charge that to the quota. A filter would also make pages old that a sweep is
     # about to visit.
-    if direction is Direction.demote and sources.tuner.loop is Controller.demand:
+    if direction is not Direction.promote and sources.tuner.loop is Controller.demand:
         return (*limits.before, *limits.after)
     # DAMON samples one page per region; this filter checks each page.
     young = Filter(FilterType.young, matching=direction is Direction.demote)
@@ -401,7 +418,7 @@ def _aim(sources: _Sources, direction: Direction, source: Node, target: Node) ->
     itself keeps more free than the configured headroom, the free share is raised to that, and the
     used share is lowered by the same amount.
     """
-    if direction is Direction.demote:
+    if direction is not Direction.promote:
         return Aim(Metric.node_mem_free_bp, source.id, _free_bp(sources, source))
     raised = _free_bp(sources, target) - sources.config.headroom_bp
     used_bp = max(1, sources.config.used_bp - raised)
@@ -426,10 +443,6 @@ def _where(sources: _Sources, direction: Direction, source: int, target: int) ->
         where = f"down to node {target}, nearest of the next slower tier"
     verb = "count" if config.mode is Mode.observe else "move"
     return f"{verb} {what} on node {source} {where}"
-
-
-def _of(because: str) -> str:
-    return f" ({because})" if because else ""
 
 
 def _until(sources: _Sources, direction: Direction, aim: Aim) -> str:

@@ -64,8 +64,8 @@ def _told(one: Shown) -> Iterator[str]:
         return
     for item in plan.watches:
         yield from _wrapped(f"{item.id}: {item.reason}")
-    for item in plan.of_regions:
-        yield from _wrapped(f"{item.id}: {item.reason}")
+    for moves in plan.of_regions:
+        yield from _wrapped(f"{moves.id}: {moves.reason}")
 
 
 def _wrapped(text: str) -> list[str]:

@@ -413,20 +413,29 @@ capabilities = st.sets(st.sampled_from(Feature)).map(
 )
 
 
-@given(topologies(), capabilities, configs, st.integers(0, 2 * GIB))
+@given(topologies(), capabilities, configs, st.integers(0, 2 * GIB), st.booleans())
 def test_every_plan_is_whole_and_within_bounds(
-    topology: Topology, can: Capabilities, config: Config, floor: int
+    topology: Topology,
+    can: Capabilities,
+    config: Config,
+    floor: int,
+    swaps: bool,
 ) -> None:
     floors = {node.id: floor for node in topology.nodes}
-    plan = policy.plan(topology, can, config, free_floors=floors)
+    plan = policy.plan(topology, can, config, free_floors=floors, swaps=swaps)
     assert len({item.id for item in plan.migrations}) == len(plan.migrations)
-    for direction in Direction:
-        targets = (
-            topology.promotion_targets
-            if direction is Direction.promote
-            else topology.demotion_targets
-        )
-        ways = {(n.id, target) for n in topology.nodes for target in targets(n.id)}
+    evicts = swaps and plan.tuner.loop is Controller.demand
+    last = topology.tiers[-1].nodes if evicts else ()
+    wanted = {
+        Direction.promote: {
+            (n.id, to) for n in topology.nodes for to in topology.promotion_targets(n.id)
+        },
+        Direction.demote: {
+            (n.id, to) for n in topology.nodes for to in topology.demotion_targets(n.id)
+        },
+        Direction.evict: {(node, node) for node in last if topology.promotion_targets(node)},
+    }
+    for direction, ways in wanted.items():
         found = {
             (i.source_node, i.target_node) for i in plan.migrations if i.direction is direction
         }

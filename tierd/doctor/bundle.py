@@ -15,6 +15,7 @@ from tierd.configuration.config import Config
 from tierd.doctor.facts import Facts, Unreadable
 from tierd.machine import btf
 from tierd.machine.cgroups import Cgroups
+from tierd.machine.swap import IN_MEMORY
 from tierd.planning import cgroup_tops
 from tierd.record.rundir import FileError
 from tierd.sysfs import Sysfs
@@ -86,9 +87,11 @@ def without_names(facts: Facts) -> Facts:
             for rank, process in enumerate(listed, 1)
         )
     swaps = facts.swaps
-    if isinstance(swaps, str):
-        lines = swaps.splitlines()
-        swaps = "\n".join([*lines[:1], *(f"swap-{n}" for n, _ in enumerate(lines[1:], 1))])
+    if not isinstance(swaps, Unreadable):
+        swaps = tuple(
+            replace(one, name=f"{IN_MEMORY if one.in_memory else 'swap'}-{n}")
+            for n, one in enumerate(swaps, 1)
+        )
     config = facts.config
     if isinstance(config, Unreadable):
         config = Unreadable(config.why.splitlines()[0], config.hint)

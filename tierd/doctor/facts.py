@@ -13,7 +13,7 @@ from tierd.errors import TierdError
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.ownership import Standing, standing
 from tierd.kdamonds.saved import SavedState
-from tierd.machine import cgroups, discovery, features, neighbours, processes, sysctls
+from tierd.machine import cgroups, discovery, features, neighbours, processes, swap, sysctls
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import (
@@ -24,8 +24,9 @@ from tierd.machine.neighbours import (
     sysctl,
 )
 from tierd.machine.processes import Process
-from tierd.machine.sample import Watermarks
-from tierd.machine.sample_reader import PRESSURE, watermarks
+from tierd.machine.sample import NodeSample, Watermarks
+from tierd.machine.sample_reader import PRESSURE, node_samples, watermarks
+from tierd.machine.swap import SwapArea
 from tierd.machine.sysctls import Claim
 from tierd.planning import cgroup_tops
 from tierd.sysfs import Sysfs, optional
@@ -34,7 +35,6 @@ from tierd.topology import Topology
 LRU_GEN = "sys/kernel/mm/lru_gen/enabled"
 THP = "sys/kernel/mm/transparent_hugepage/enabled"
 ZSWAP = "sys/module/zswap/parameters/enabled"
-SWAPS = "proc/swaps"
 RELEASE = "proc/sys/kernel/osrelease"
 NUMA_BALANCING_KEY = "kernel.numa_balancing"
 
@@ -75,7 +75,8 @@ class Facts:
     demotion_enabled: str | Unreadable | None
     zone_reclaim_mode: int | Unreadable | None
     lru_gen: str | Unreadable | None
-    swaps: str | Unreadable | None
+    swaps: tuple[SwapArea, ...] | Unreadable
+    nodes: tuple[NodeSample, ...] | Unreadable
     zswap: str | Unreadable | None
     pressure: str | Unreadable | None
     thp: str | Unreadable | None
@@ -113,7 +114,10 @@ def read(
         demotion_enabled=_text(sysfs, neighbours.DEMOTION_ENABLED),
         zone_reclaim_mode=_try(lambda: sysctl(sysfs, ZONE_RECLAIM_MODE)),
         lru_gen=_text(sysfs, LRU_GEN),
-        swaps=_text(sysfs, SWAPS),
+        swaps=_try(lambda: swap.areas(sysfs)),
+        nodes=topology
+        if isinstance(topology, Unreadable)
+        else _try(lambda: node_samples(sysfs, topology)),
         zswap=_text(sysfs, ZSWAP),
         pressure=_text(sysfs, PRESSURE),
         thp=_text(sysfs, THP),

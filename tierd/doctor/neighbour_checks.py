@@ -1,6 +1,7 @@
 """The checks of other parties on this machine: who else watches, moves or binds memory."""
 
 import re
+from collections.abc import Mapping
 
 from tierd.doctor.facts import NUMA_BALANCING_KEY, Facts, Unreadable
 from tierd.doctor.findings import Check, Outcome, fail, needed, ok, skip, warn
@@ -177,16 +178,52 @@ def _binding(process: Process, topology: Topology) -> str | None:
 
 
 def _swap(facts: Facts) -> Outcome:
-    lines = [line for line in (needed(facts.swaps) or "").splitlines()[1:] if line.strip()]
-    zswap = facts.zswap if isinstance(facts.zswap, str) else "N"
-    if not lines:
+    areas = needed(facts.swaps)
+    if not areas:
         return ok("no swap: cold memory stays on the slowest tier")
-    names = ", ".join(line.split()[0] for line in lines)
-    how = " through zswap, in compressed memory" if zswap == "Y" else ""
+    if isinstance(facts.topology, Unreadable) or isinstance(facts.watermarks, Unreadable):
+        return skip("the nodes could not be read: see TD005")
+    zswap = ", through zswap, in compressed memory" if facts.zswap == "Y" else ""
+    named = ", ".join(f"{area.name} (in memory)" if area.in_memory else area.name for area in areas)
+    has = f"swap on {named}{zswap}"
+    nodes = {one.node: one for one in needed(facts.nodes)}
+    marks = {one.node: one.floor_bytes for one in facts.watermarks}
+    room = {node: one.free_bytes - marks.get(node, 0) for node, one in nodes.items()}
+    fast, roomy = _fast_nodes(facts.topology), _roomy(facts.topology, room)
+    if not fast:
+        return ok(f"{has}: no node has a slower one, so reclaim can only swap")
+    gone = sum(nodes[node].swapped_pages for node in fast) * facts.topology.page_bytes
+    since = f"; {format_size(gone)} left these nodes for swap since boot" if gone else ""
+    if facts.demotion_enabled not in ("true", "1"):
+        free = format_size(nodes[roomy].free_bytes)
+        return warn(
+            f"{has}: if node {format_ids(fast)} runs short, its cold pages are swapped out with "
+            f"{free} free on node {roomy}, because demotion_enabled is off{since}",
+            "set `neighbours.demotion_enabled: on`, or run "
+            "`echo 1 > /sys/kernel/mm/numa/demotion_enabled`",
+        )
+    if room[roomy] <= 0:
+        return warn(
+            f"{has}: no slower node has room, so if node {format_ids(fast)} runs short, its cold "
+            f"pages are swapped out{since}",
+            "let tierd run with its tuner `demand`, which keeps room on the slowest node; if it "
+            "does, the memory of this machine is too small for its programs",
+        )
     return ok(
-        f"swap on {names}{how}: if a node of any tier runs short, its cold memory may be swapped "
-        "out"
+        f"{has}: if node {format_ids(fast)} runs short, its cold pages are demoted; node {roomy} "
+        f"has {format_size(room[roomy])} of room{since}"
     )
+
+
+def _fast_nodes(topology: Topology) -> tuple[int, ...]:
+    """Return the nodes that have a slower one."""
+    return tuple(sorted(node for tier in topology.tiers[:-1] for node in tier.nodes))
+
+
+def _roomy(topology: Topology, room: Mapping[int, int]) -> int:
+    """Return the node with the most room that is not in the fastest tier."""
+    slower = [node for tier in topology.tiers[1:] for node in tier.nodes if node in room]
+    return max(slower, key=lambda node: (room[node], -node), default=-1)
 
 
 def _pressure(facts: Facts) -> Outcome:
@@ -323,11 +360,13 @@ CHECKS = (
         "TD017",
         "swap",
         "Is there swap, and can memory of a fast node be swapped out?",
-        "tierd does not control swap. The kernel swaps when a node runs short, each node by "
-        "itself. With demotion_enabled (TD012) cold pages of a fast node move to a slower tier; "
-        "only the slowest tier swaps, unless the slower tiers are full. Without it a fast node "
-        "swaps its own cold pages, even if slower nodes have room. A page that is read back from "
-        "swap goes to the node of the CPU that needs it, if that node has room.",
+        "A page of a fast node should be demoted, and only the coldest of the slowest node should "
+        "be swapped out. The kernel does so if demotion_enabled is on (TD012) and a slower node "
+        "has room. Else a fast node swaps its own cold pages. While tierd runs with its tuner "
+        "`demand`, it keeps room on every node that something is demoted to: on the slowest node "
+        "it evicts what is coldest there. It does not evict to swap that is in memory itself "
+        "(zram). If pages are swapped out of a node while a slower one has room, tierd reports the "
+        "event `inversion`.",
         _swap,
     ),
     Check(

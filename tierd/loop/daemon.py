@@ -17,7 +17,7 @@ from tierd.feedback import Tuning
 from tierd.kdamonds import apply, inspection, ownership, restore
 from tierd.kdamonds.applied import Applied, CgroupsGone
 from tierd.kdamonds.inspection import Health
-from tierd.loop import asked, force, steering, supervise
+from tierd.loop import asked, force, inversions, steering, supervise
 from tierd.loop.outside import Outside
 from tierd.loop.running import WHOLE, Running, reason_of
 from tierd.loop.supervise import Debounce, Retry
@@ -124,6 +124,7 @@ def tick(outside: Outside, running: Running) -> Running:
     running = _rescan_if_due(outside, running, began_s)
     try:
         running = _settled(outside, _work(outside, running, began_s))
+        running = inversions.noticed(outside, running, began_s)
     except TierdError as error:
         running = force.troubled(outside, running, error, WHOLE)
     if not running.cpu_before_s:

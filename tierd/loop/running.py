@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from tierd import __version__
 from tierd.configuration.config import Config, Mode
@@ -63,6 +64,8 @@ class Running:
     hotplug: Debounce = field(default_factory=Debounce)
     rescan_s: float = 0.0
     counters_saved_s: float = 0.0
+    inverted_s: float = -inf
+    """When it was last reported that pages were swapped in vain."""
     events: tuple[EventStatus, ...] = ()
 
 

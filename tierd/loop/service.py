@@ -336,6 +336,7 @@ WORRYING = {
     "reload_failed": logging.ERROR,
     "pause_failed": logging.ERROR,
     "resume_failed": logging.ERROR,
+    "inversion": logging.WARNING,
     "restore_failed": logging.ERROR,
 }
 

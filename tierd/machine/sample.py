@@ -6,6 +6,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# The kernel's name for the pages of a node that reclaim wrote out. All of them go to swap, because
+# reclaim writes no pages of files.
+SWAPPED = "nr_vmscan_write"
+
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
@@ -37,13 +41,18 @@ class NodeSample:
     total_bytes: int
     free_bytes: int
     counters: tuple[tuple[str, int], ...]
-    """pgpromote_* and pgdemote_*, with the kernel's names, which differ between kernels."""
+    """pgpromote_*, pgdemote_* and nr_vmscan_write. The kernel's names differ between kernels."""
     huge_bytes: int = 0
     """The bytes in transparent huge pages of programs; 0 if the kernel has none."""
 
     @property
     def used_bytes(self) -> int:
         return self.total_bytes - self.free_bytes
+
+    @property
+    def swapped_pages(self) -> int:
+        """The pages that reclaim has written to swap from this node since boot."""
+        return dict(self.counters).get(SWAPPED, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ VMSTAT = "proc/vmstat"
 PRESSURE = "proc/pressure/memory"
 
 _MEMINFO = re.compile(r"^Node [0-9]+ (MemTotal|MemFree|AnonHugePages): +(\S+) kB$", re.MULTILINE)
-_NODE_COUNTER = re.compile(r"^(pgpromote_\w+|pgdemote_\w+) (\S+)$", re.MULTILINE)
+_NODE_COUNTER = re.compile(r"^(pgpromote_\w+|pgdemote_\w+|nr_vmscan_write) (\S+)$", re.MULTILINE)
 _COUNTER = re.compile(r"^(pgmigrate_success|pgmigrate_fail|allocstall_\w+) (\S+)$", re.MULTILINE)
 _PSI = re.compile(r"^some .*total=(\S+)$", re.MULTILINE)
 
@@ -50,7 +50,7 @@ def read_sample(
     counters = dict(_COUNTER.findall(sysfs.reread(VMSTAT)))
     return Sample(
         monotonic_s=now,
-        nodes=tuple(_node(sysfs, node.id) for node in topology.nodes),
+        nodes=node_samples(sysfs, topology),
         watermarks=watermarks(sysfs, topology) if known is None else known,
         kdamonds=tuple(
             _kdamond(sysfs, index, frozenset(sensors)) for index, sensors in kdamonds.items()
@@ -62,6 +62,11 @@ def read_sample(
             _counter(counters, name) for name in counters if name.startswith("allocstall")
         ),
     )
+
+
+def node_samples(sysfs: Sysfs, topology: Topology) -> tuple[NodeSample, ...]:
+    """Return the memory and the counters of every node with memory."""
+    return tuple(_node(sysfs, node.id) for node in topology.nodes)
 
 
 def watermarks(sysfs: Sysfs, topology: Topology) -> tuple[Watermarks, ...]:

@@ -25,6 +25,8 @@ from tierd.plans.damon import (
 )
 from tierd.plans.plan import Plan
 
+MIGRATES = (Action.migrate_hot, Action.migrate_cold)
+
 
 def document(plan: Plan) -> dict[str, Any]:
     """Return the parameters of all kdamonds of the plan, without the settings outside DAMON."""
@@ -70,7 +72,7 @@ def _scheme(scheme: Scheme) -> dict[str, Any]:
     return {
         "action": str(scheme.action),
         # damo takes a target only for actions that have one.
-        "target_nid": None if scheme.action is Action.stat else scheme.target_nid,
+        "target_nid": scheme.target_nid if scheme.action in MIGRATES else None,
         "access_pattern": {
             "sz_bytes": _span(pattern.size_bytes, " B"),
             "nr_accesses": _span(pattern.nr_accesses, " samples"),

@@ -40,6 +40,7 @@ class Action(StrEnum):
 
     migrate_hot = "migrate_hot"
     migrate_cold = "migrate_cold"
+    pageout = "pageout"
     stat = "stat"
 
 

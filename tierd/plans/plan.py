@@ -7,6 +7,7 @@ from tierd.configuration.config import Mode
 from tierd.plans.damon import (
     GATE_CLOSED,
     GATE_OPEN,
+    Action,
     Kdamond,
     Metric,
     Write,
@@ -34,6 +35,16 @@ class Direction(StrEnum):
 
     promote = "promote"
     demote = "demote"
+    evict = "evict"
+    """Out to swap, from a node that has no slower one. The target of such a migration is its
+    source."""
+
+
+ACTIONS = {
+    Direction.promote: Action.migrate_hot,
+    Direction.demote: Action.migrate_cold,
+    Direction.evict: Action.pageout,
+}
 
 
 class Grain(StrEnum):

@@ -33,6 +33,11 @@ class Rate:
     because: str = ""
     """Empty if the rate is that of the configuration, or of all small machines."""
 
+    @property
+    def note(self) -> str:
+        """The reason, to be put behind the rate."""
+        return f" ({self.because})" if self.because else ""
+
 
 def rate(
     topology: Topology, config: Config, direction: Direction, source: Node, targets: Sequence[int]

@@ -25,6 +25,7 @@ EVENTS = (
     "bookkeeping_recovered",
     "degraded",
     "given_up",
+    "inversion",
     "kdamond_died",
     "kdamond_started",
     "kept",
@@ -56,6 +57,7 @@ NODE_VMSTAT = {
     "pgdemote_direct": "demoted by allocations that had to reclaim",
     "pgdemote_khugepaged": "demoted by khugepaged",
     "pgdemote_proactive": "demoted because a program asked the kernel to reclaim",
+    "nr_vmscan_write": "swapped out",
 }
 
 Values = Iterable[tuple[tuple[str, ...], float]]
@@ -138,6 +140,11 @@ def _moved(direction: Direction) -> Callable[[Seen], Values]:
         yield from moved.items()
 
     return values
+
+
+def _evicted(seen: Seen) -> Values:
+    pairs = _moved(Direction.evict)(seen)
+    return (((labels[0],), value) for labels, value in pairs)
 
 
 def _node_vmstat(name: str) -> Metric:
@@ -237,6 +244,14 @@ METRICS = (
         _PAIR,
         "Memory moved to a slower node, by the kernel's count (schemes/N/stats/sz_applied).",
         _moved(Direction.demote),
+    ),
+    Metric(
+        "evicted_bytes_total",
+        MetricType.counter,
+        ("numa_node",),
+        "Memory of the slowest nodes that was sent to swap to keep room for demotion "
+        "(schemes/N/stats/sz_applied).",
+        _evicted,
     ),
     Metric(
         "scheme_tried_bytes_total",

@@ -336,6 +336,15 @@ class PickedBlocks(Picked):
             memory.put(block)
         return len(gone) * memory.block_pages
 
+    def swap_out(self) -> int:
+        """Free the other pages, as far as there is room in swap. Return how many these are."""
+        memory, size = self._memory, self._memory.block_pages
+        anon = [block for block in self.blocks if memory.set_of(block).anon]
+        gone = [block for block in anon if memory.swaps(memory.nid_of(block), size)]
+        for block in gone:
+            memory.put(block)
+        return len(gone) * size
+
     def isolate(self) -> None:
         """Take them off their LRU list for good."""
         self._memory.isolated.update(self.blocks)

@@ -5,7 +5,9 @@
 * There are two ways to keep it: block_memory.py has one entry for each folio, and page_groups.py
   has groups of pages that are alike, for large machines.
 * The zone watermarks limit allocation (get_page_from_freelist()). There is no direct reclaim: an
-  allocation may go down to `min`, and it wakes kswapd below `low`. kswapd demotes until `high`.
+  allocation may go down to `min`, and it wakes kswapd below `low`. kswapd demotes until `high`. If
+  it cannot, it swaps out, as far as there is swap.
+* A page that was swapped out is gone: it is not read back, and its set has a page less.
 """
 
 from abc import ABC, abstractmethod
@@ -82,6 +84,7 @@ class NodeCounters:
     pgdemote_kswapd: int = 0
     pgdemote_direct: int = 0
     pgdemote_khugepaged: int = 0
+    nr_vmscan_write: int = 0
 
 
 @dataclass(slots=True)
@@ -95,6 +98,7 @@ class Counters:
     allocstall: int = 0
     pgscan_kswapd: int = 0
     pgsteal_kswapd: int = 0
+    pswpout: int = 0
 
 
 @dataclass(slots=True)
@@ -124,6 +128,10 @@ class Picked(ABC):
     @abstractmethod
     def free_files(self) -> int:
         """Free the pages that have a file behind them. Return how many these are."""
+
+    @abstractmethod
+    def swap_out(self) -> int:
+        """Free the other pages, as far as there is room in swap. Return how many these are."""
 
     @abstractmethod
     def isolate(self) -> None:
@@ -156,6 +164,7 @@ class Memory(ABC):
         self.demotion_enabled = False
         self.look_ns = LOOK_NS
         """The time that a kdamond needs to look at one page."""
+        self.swap_pages = 0
         self.sets: list[PageSet] = []
         self._rng = rng
         self._specs = zone_specs(
@@ -363,19 +372,31 @@ class Memory(ABC):
             for zone in node.zones
         )
 
+    def swaps(self, nid: int, pages: int) -> int:
+        """Count pages of a node that are written to swap. Return how many there is room for."""
+        out = max(0, min(pages, self.swap_pages - self.counters.pswpout))
+        out -= out % self.block_pages
+        self.nodes[nid].counters.nr_vmscan_write += out
+        self.counters.pswpout += out
+        return out
+
     def _balance(self, node: Node, now_us: int) -> None:
-        target = self.next_demotion_node(node.nid)
-        if not self.demotion_enabled or target is None:
+        target = self.next_demotion_node(node.nid) if self.demotion_enabled else None
+        if target is None and not self.swap_pages:
             return
         found = self._victims(node, now_us)
         while not self._balanced(node):
-            moved = 0
+            moved = gone = 0
             for victims in found:
-                moved, _ = victims.migrate([target])
+                left = victims
+                if target is not None:
+                    moved, left = victims.migrate([target])
+                    node.counters.pgdemote_kswapd += moved
+                # shrink_folio_list() reclaims what could not be demoted.
+                gone = left.swap_out()
                 break
-            node.counters.pgdemote_kswapd += moved
-            self.counters.pgsteal_kswapd += moved
-            if not moved:
+            self.counters.pgsteal_kswapd += moved + gone
+            if not moved + gone:
                 break
 
     @abstractmethod

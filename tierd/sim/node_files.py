@@ -52,6 +52,7 @@ def node_figures(memory: Memory, nid: int) -> dict[str, int]:
         "pgdemote_kswapd": counters.pgdemote_kswapd,
         "pgdemote_direct": counters.pgdemote_direct,
         "pgdemote_khugepaged": counters.pgdemote_khugepaged,
+        "nr_vmscan_write": counters.nr_vmscan_write,
     }
     figures["nr_anon_pages"] = figures["nr_active_anon"] + figures["nr_inactive_anon"]
     figures["nr_file_pages"] = figures["nr_active_file"] + figures["nr_inactive_file"]

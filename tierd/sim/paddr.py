@@ -73,8 +73,8 @@ def _act(memory: Memory, spec: SchemeSpec, picked: Picked, quirks: KdamondQuirks
         case Action.migrate_hot | Action.migrate_cold:
             return _migrate(memory, spec.target_nid, picked, quirks)
         case Action.pageout:
-            # There is no swap, so only file pages can be reclaimed.
-            return picked.free_files()
+            # reclaim_pages() never demotes. File pages are dropped.
+            return picked.free_files() + picked.swap_out()
         case Action.lru_prio | Action.lru_deprio:
             return picked.pages
         case _:

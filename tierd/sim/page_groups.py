@@ -461,6 +461,17 @@ class PickedGroups(Picked):
             memory.put(cell, pages)
         return sum(pages for _, _, pages in gone)
 
+    def swap_out(self) -> int:
+        """Free the other pages, as far as there is room in swap. Return how many these are."""
+        memory, out = self._memory, 0
+        for cell, key, pages in self.groups:
+            gone = memory.swaps(memory.nid_of(cell), pages) if memory.set_of(key).anon else 0
+            if gone:
+                memory.remove(cell, key, gone)
+                memory.put(cell, gone)
+                out += gone
+        return out
+
     def isolate(self) -> None:
         """Take them off their LRU list for good: nothing finds or frees them any more."""
         for cell, key, pages in self.groups:

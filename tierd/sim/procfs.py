@@ -93,6 +93,7 @@ class Procfs:
         root.put("proc/zoneinfo", ProcFile(self._zoneinfo))
         root.put("proc/vmstat", ProcFile(self._vmstat))
         root.put("proc/meminfo", ProcFile(self._meminfo))
+        root.put("proc/swaps", ProcFile(self._swaps))
         # The entries stay when their memory goes offline, so the text is fixed.
         lines = (f"{p.start:08x}-{p.end - 1:08x} : {name}" for p, name in iomem(self._memory))
         root.put("proc/iomem", Fixed("\n".join(lines)))
@@ -153,6 +154,14 @@ class Procfs:
         figures["Hugepagesize"] = 2048
         return "\n".join(known.line(figures.get(known.name, 0)) for known in self._series.meminfo)
 
+    def _swaps(self) -> str:
+        """Return the table of swap areas (swap_show()); the simulated machine has one at most."""
+        lines = ["Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"]
+        if self._memory.swap_pages:
+            size, used = self._memory.swap_pages * 4, self._memory.counters.pswpout * 4
+            lines.append(f"/swapfile                               file\t\t{size}\t\t{used}\t\t-2")
+        return "\n".join(lines)
+
     def _vmstat(self) -> str:
         counters = self._memory.counters
         figures: dict[str, int] = {}
@@ -167,6 +176,7 @@ class Procfs:
             "allocstall_movable": counters.allocstall,
             "pgscan_kswapd": counters.pgscan_kswapd,
             "pgsteal_kswapd": counters.pgsteal_kswapd,
+            "pswpout": counters.pswpout,
         }
         return "\n".join(f"{name} {figures.get(name, 0)}" for name in self._series.vmstat)
 

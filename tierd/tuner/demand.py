@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Visit
-from tierd.tuner import demotion, heat, node_state, pages, promotion
+from tierd.tuner import demotion, evictions, heat, node_state, pages, promotion
 from tierd.tuner.average import moving
 from tierd.tuner.descent import IDLE_S_MIN
 from tierd.tuner.gate import Room, Seen
@@ -20,7 +20,7 @@ from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement
 from tierd.tuner.node_state import NodeState
 from tierd.tuner.pages import Decided, PagesState, Tick
-from tierd.tuner.round import FastNode, Want, can_be_visited, fast_nodes
+from tierd.tuner.round import CLEAR_S, FastNode, Want, can_be_visited, fast_nodes
 
 # Seconds over which memory pressure is averaged. A kswapd that works for a fifth of a second now
 # and then does not stop promotion.
@@ -59,7 +59,7 @@ def decide(
     if not limits.sweeps:
         return state, decision
     rooms = {
-        node.id: _room(node, state.nodes[node.id], decision.headroom_bytes[node.id])
+        node.id: _room(node, state.nodes[node.id], decision)
         for node in _fast_nodes(state, measurement, limits)
     }
     by_page, decided = pages.decide(state.pages, _tick(measurement, limits, rooms))
@@ -77,12 +77,18 @@ def again(
         known = state.nodes[node.id]
         headroom[node.id] = node_state.headroom_bytes(known, node)
         coming = promotion.wanted_bytes_per_s(known, node)
-        downs = demotion.demote(node, headroom[node.id], coming)
+        fits = evictions.fits_bytes(node)
+        downs = demotion.demote(node, headroom[node.id], coming, fits)
         wants |= downs | promotion.promote(known, node, headroom[node.id], downs)
         for flow in (*node.downs, *node.ups):
             name, rate_max = flow.migration.id, flow.rate_max_bytes_per_s
             limited = wants[name].bytes_per_s >= rate_max > 0
             habits[name] = replace(flow.habit, limited=limited, quota_bytes=wants[name].quota_bytes)
+    for node in evictions.slowest_nodes(measurement, limits, habits, state.heats):
+        headroom[node.id] = evictions.headroom_bytes(node)
+        name = node.downs[0].migration.id
+        wants[name] = evictions.evict(node, headroom)
+        habits[name] = replace(habits[name], quota_bytes=wants[name].quota_bytes)
     return replace(state, habits=habits), Decision(wants, headroom)
 
 
@@ -93,16 +99,19 @@ def _fast_nodes(
     return fast_nodes(measurement, limits, state.habits, state.heats, state.pressure, new)
 
 
-def _room(node: FastNode, known: NodeState, headroom_bytes: int) -> Room:
+def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
     coming = promotion.wanted_bytes_per_s(known, node)
+    fits = evictions.fits_bytes(node, decision.headroom_bytes)
+    by_region = sum(decision.wants[flow.migration.id].bytes_per_s for flow in node.downs)
     return Room(
         node=node.id,
         total_bytes=node.now.total_bytes,
         free_bytes=node.now.free_bytes,
         floor_bytes=node.now.mark_bytes + node.huge_room_bytes,
-        headroom_bytes=headroom_bytes,
+        headroom_bytes=decision.headroom_bytes[node.id],
         wanted_bytes=demotion.ahead_bytes(node, coming),
         reserved_bytes=coming * node.measurement.seconds,
+        fits_bytes=max(0.0, fits - by_region * CLEAR_S),
         stopped="tasks wait for memory" if node.pressed else "",
     )
 

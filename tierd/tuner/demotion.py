@@ -5,6 +5,7 @@ cold, it only keeps the headroom.
 """
 
 from dataclasses import replace
+from math import inf
 
 from tierd.tuner.round import CLEAR_S, FastNode, Flow, Want, dead_bytes
 from tierd.units import format_rate, format_size
@@ -28,10 +29,15 @@ SHORT_SHARE = 0.01
 OVER_MAX = 2.0
 
 
-def demote(node: FastNode, headroom: int, coming_bytes_per_s: float) -> dict[str, Want]:
-    """Return what each demotion from a node should do, while so much is to come up."""
+def demote(
+    node: FastNode, headroom: int, coming_bytes_per_s: float, fits_bytes: float = inf
+) -> dict[str, Want]:
+    """Return what each demotion from a node should do, while so much is to come up.
+
+    The slower nodes have room for `fits_bytes` until the next second.
+    """
     free = node.now.free_bytes
-    if node.goes_by_page:
+    if node.goes_by_page(fits_bytes) and not node.must_have_room:
         # Visits to its pages make the room. Whole regions only go if that is not enough.
         headroom = node.now.mark_bytes - round(SHORT_SHARE * node.now.total_bytes)
         coming_bytes_per_s = 0.0
@@ -40,10 +46,17 @@ def demote(node: FastNode, headroom: int, coming_bytes_per_s: float) -> dict[str
         spare = format_size(max(0, free - headroom))
         reason = f"parked: node {node.id} has its headroom, and {spare} more"
         wants = [Want(0.0, reason, flow.ready_bytes(coming_bytes_per_s)) for flow in node.downs]
+    elif not fits_bytes:
+        lacks = f"node {node.id} lacks {format_size(round(lacking))}"
+        reason = f"waits: the slower node has no room; {lacks}"
+        wants = [Want(0.0, reason) for _ in node.downs]
     else:
-        rate = lacking / CLEAR_S / max(1, len(node.downs))
         what = f"{format_size(round(lacking))} of room wanted on node {node.id}"
-        want = Want(rate, what, bytes_max=OVER_MAX * lacking)
+        if fits_bytes < lacking:
+            lacking = fits_bytes
+            what = f"as there is room on the slower node: {what}"
+        rate = lacking / CLEAR_S / max(1, len(node.downs))
+        want = Want(rate, what, bytes_max=min(OVER_MAX * lacking, fits_bytes))
         wants = [_limited(want, flow) for flow in node.downs]
     return {
         flow.migration.id: node.with_quota(want, flow)

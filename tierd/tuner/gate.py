@@ -6,8 +6,9 @@ sweep.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
-from tierd.plans.plan import Visit
+from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
 
 # Free memory that demotion makes for pages that come up, as a share of the fast node.
@@ -19,6 +20,10 @@ AHEAD_SHARE = 0.04
 YIELD_FIRST = 0.5
 YIELD_MIN = 0.02
 YIELD_S = 2.0
+
+
+# A sweep that opens may run for so many windows before it is closed, and every page may move.
+WINDOWS_OPEN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ class Room:
     """The free memory that what comes up by regions will use until the next tick."""
     wanted_bytes: float = 0.0
     """The room beyond the headroom that is wanted for what comes up by regions."""
+    fits_bytes: float = inf
+    """How much more memory the slower nodes have room for."""
     stopped: str = ""
     """Why nothing may come up now; empty if it may."""
 
@@ -82,6 +89,11 @@ class Seen:
     @property
     def window_bytes(self) -> float:
         return self.bytes_per_s * self.window_s
+
+
+def fitting_bytes(sweep: Sweep) -> int:
+    """Return the room below that a sweep must find before it opens."""
+    return WINDOWS_OPEN * sweep.quota_bytes
 
 
 def until(left_bytes: float, share: float, seen: Seen) -> Gate:

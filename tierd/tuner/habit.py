@@ -13,7 +13,7 @@ from tierd.tuner.measurement import SchemeMeasurement
 # Weight of one round in the share of tried bytes that moved. One window may have only free memory,
 # so this is a moving average, and each direction has a lower bound.
 YIELD_WEIGHT = 0.3
-YIELD_MIN = {Direction.promote: 0.5, Direction.demote: 0.125}
+YIELD_MIN = {Direction.promote: 0.5, Direction.demote: 0.125, Direction.evict: 0.125}
 
 # Share of its quota that a scheme uses. It is averaged over USE_S seconds and is at least USE_MIN.
 # Until it is known it is USE_FIRST (docs/constants.md).

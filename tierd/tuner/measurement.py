@@ -29,6 +29,30 @@ class Limits:
     cold_s_min: float = 0.0
     """For how long memory must be cold at least, as configured."""
 
+    @property
+    def swaps(self) -> bool:
+        """True if the slowest nodes send memory to swap to keep room."""
+        return any(one.direction is Direction.evict for one in self.migrations)
+
+    def moved_bytes(
+        self, seen: "Measurement", *, source: int | None = None, to: int | None = None
+    ) -> int:
+        """Return the bytes that left a node since the last round, or that came to another one."""
+        by_region = [
+            (one.source_node, one.target_node, seen.schemes[one.id].applied_bytes)
+            for one in self.migrations
+        ]
+        by_page = [
+            (one.node, one.target_node, seen.sweeps[one.id].applied_bytes)
+            for one in self.sweeps
+            if one.moves
+        ]
+        return sum(
+            moved
+            for begin, end, moved in (*by_region, *by_page)
+            if begin == source or end == to != begin
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class NodeMeasurement:

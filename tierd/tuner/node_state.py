@@ -48,9 +48,9 @@ def learn(before: NodeState | None, node: FastNode, heat_bytes: float) -> NodeSt
         used_bytes=node.now.used_bytes,
         total_bytes=node.now.total_bytes,
         promoted_bytes=node.promoted_bytes,
-        # Only what comes up by regions is checked. What comes up by page counts as so much less
-        # that went down.
-        demoted_bytes=node.demoted_bytes - node.promoted_by_page_bytes,
+        # Only what comes up by regions is checked. What comes otherwise counts as so much less that
+        # left.
+        demoted_bytes=node.left_bytes - node.came_otherwise_bytes,
         rate_max_bytes_per_s=sum(flow.migration.rate_max_bytes_per_s for flow in node.ups),
     )
     if before is None:

@@ -13,7 +13,7 @@ from tierd.tuner import budget, climb, descent
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import Climb, Stage
 from tierd.tuner.descent import IDLE_GROWTH, IDLE_S_MAX, Descent
-from tierd.tuner.gate import CLOSED, Gate, Room, Seen
+from tierd.tuner.gate import CLOSED, Gate, Room, Seen, fitting_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +183,12 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
         for one in now.sweeps
     )
     ahead = max(room.wanted_bytes, room.ahead_bytes if comes_up else 0.0)
-    lacks = room.headroom_bytes + ahead - room.free_bytes
+    lacks = min(room.fits_bytes, room.headroom_bytes + ahead - room.free_bytes)
+    least = min(room.fits_bytes, ahead) / 2
     held = cleared or state.is_new(node) or state.debts_bytes[sweep.id] > 0
-    held = held or not now.seen[node].can_tell
+    held = held or not now.seen[node].can_tell or room.fits_bytes < fitting_bytes(sweep)
     held = held or (state.budgets[node].is_used_up and before.visited_bytes == 0)
-    after, gate = descent.step(before, now.seen[node], lacks, ahead / 2, held=held)
+    after, gate = descent.step(before, now.seen[node], lacks, least, held=held)
     return replace(state, descents={**state.descents, node: after}), Decided(
         {sweep.id: gate},
         {sweep.id: descent.reason(after, sweep, lacks, gate)},

@@ -26,7 +26,7 @@ def promote(
 ) -> dict[str, Want]:
     """Return what each promotion to a node should do, after the demotions from it are decided."""
     wanted, now = wanted_bytes_per_s(known, node), node.now
-    frees_now = node.demoted_bytes / node.measurement.seconds
+    frees_now = node.left_bytes / node.measurement.seconds
     # If the node has cold memory, promotion may use the headroom: demotion fills it again.
     floor = now.mark_bytes if node.cold_bytes else headroom
     spare = now.free_bytes - floor - node.huge_room_bytes

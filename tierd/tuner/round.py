@@ -9,6 +9,7 @@ from math import inf
 
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
 from tierd.topology import huge_page_bytes
+from tierd.tuner.gate import fitting_bytes
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
@@ -138,14 +139,17 @@ class FastNode:
     def pressed(self) -> bool:
         return self.measurement.stalls > 0 or self.pressure > PRESSURE_MAX
 
-    @property
-    def goes_by_page(self) -> bool:
-        """Whether visits to its pages make all the room that is wanted, and are quick enough."""
+    def goes_by_page(self, fits_bytes: float) -> bool:
+        """Whether visits to its pages make all the room that is wanted, and are quick enough.
+
+        The slower nodes have room for `fits_bytes`.
+        """
         return not self.is_new and any(
             sweep.node == self.id
             and sweep.visit is Visit.demote
             and can_be_visited(self.now, sweep)
             and sweep.round_bytes <= ROUND_S_MAX * sweep.bytes_per_s
+            and fitting_bytes(sweep) <= fits_bytes
             for sweep in self.limits.sweeps
         )
 
@@ -155,22 +159,22 @@ class FastNode:
         return sum(flow.scheme.applied_bytes for flow in self.ups)
 
     @property
-    def promoted_by_page_bytes(self) -> int:
-        return sum(
-            self.measurement.sweeps[one.id].applied_bytes
-            for one in self.limits.sweeps
-            if one.visit is Visit.promote and one.target_node == self.id
-        )
+    def came_otherwise_bytes(self) -> int:
+        """What came by other moves: up by pages, and down from a faster node."""
+        return self.limits.moved_bytes(self.measurement, to=self.id) - self.promoted_bytes
 
     @property
-    def demoted_bytes(self) -> int:
-        """What went down, by regions and by pages."""
-        by_page = sum(
-            self.measurement.sweeps[one.id].applied_bytes
-            for one in self.limits.sweeps
-            if one.visit is Visit.demote and one.node == self.id
+    def left_bytes(self) -> int:
+        """What left the node, up and down, by regions and by pages."""
+        return self.limits.moved_bytes(self.measurement, source=self.id)
+
+    @property
+    def must_have_room(self) -> bool:
+        """Whether other nodes demote to it, on a machine with swap."""
+        return self.limits.swaps and any(
+            one.direction is Direction.demote and one.target_node == self.id
+            for one in self.limits.migrations
         )
-        return sum(flow.scheme.applied_bytes for flow in self.downs) + by_page
 
     @property
     def dead_bytes(self) -> float:
@@ -242,7 +246,7 @@ def fast_nodes(
         )
         if one.direction is Direction.promote:
             ups.setdefault(target, []).append(flow)
-        else:
+        elif one.direction is Direction.demote:
             downs.setdefault(source, []).append(flow)
     for node in sorted(ups.keys() | downs.keys()):
         both = tuple(ups.get(node, ())), tuple(downs.get(node, ()))

@@ -12,7 +12,7 @@ from tierd.views.render import day, moment
 # More events than this are in `tierd events`.
 EVENTS_SHOWN = 12
 
-SUBTITLE = {"promote": "to faster memory", "demote": "to slower memory"}
+SUBTITLE = {"promote": "to faster memory", "demote": "to slower memory", "evict": "out to swap"}
 
 
 def decisions(recent: Sequence[Snapshot], status: Mapping[str, Any]) -> str:
@@ -45,7 +45,7 @@ def _scheme(looks: Sequence[whyview.Look], state: str, scheme: Mapping[str, Any]
     figures = "".join(f"<li>{escaped(one)}</li>" for one in whyview.figures(scheme))
     return (
         f'<article class="card"><h3><span class="key {escaped(action)}">'
-        f"node{scheme['source_node']} &rarr; node{scheme['target_node']}</span>"
+        f"{whyview.path(scheme, '', '&rarr;')}</span>"
         f"<small>{SUBTITLE.get(action, '')}</small>"
         f"<b>{escaped(format_rate(scheme['applied_bytes_per_s']))}</b></h3>"
         f"<p>{coded(said[:1].upper() + said[1:])}</p>"

@@ -16,6 +16,8 @@ Look = Mapping[str, Any]
 # How many of the last changes of a decision are shown; `tierd history` goes further back.
 TURNS_MAX = 6
 
+_NOUNS = {"promote": "promotion", "demote": "demotion", "evict": "eviction"}
+
 # Matches the figures in a reason. Two reasons that differ only in figures count as the same.
 _FIGURE = re.compile(r"\d[\d.]*( ?([KMGT]i?)?B(/s)?| ?%)?")
 
@@ -122,10 +124,10 @@ def figures(scheme: Mapping[str, Any]) -> Iterator[str]:
 
 def sentence(state: str, scheme: Mapping[str, Any]) -> str:
     """Return a sentence that says what the scheme does now, and why."""
-    what = "promotion" if scheme["action"] == "promote" else "demotion"
+    what = _NOUNS.get(scheme["action"], "demotion")
     if "-pages-" in scheme["scheme"]:
         what += " by page"
-    way = f"{what} from node{scheme['source_node']} to node{scheme['target_node']}"
+    way = f"{what} {path(scheme, 'from', 'to')}"
     how, _, because = _why((0.0, state, scheme)).partition(": ")
     if not because:
         return f"{way}: {how}"
@@ -136,6 +138,13 @@ def sentence(state: str, scheme: Mapping[str, Any]) -> str:
     if how.startswith("waits"):
         return f"{way} {how} because {because}"
     return f"{way} goes {how}, for {because}"
+
+
+def path(scheme: Mapping[str, Any], begin: str, end: str) -> str:
+    """Return from where to where a scheme moves memory, with words before the two places."""
+    evicts = scheme["action"] == "evict"
+    target = "swap" if evicts else f"node{scheme['target_node']}"
+    return f"{begin} node{scheme['source_node']} {end} {target}".strip()
 
 
 def turns(looks: Sequence[Look], scheme: str) -> list[Turn]:

@@ -5,6 +5,7 @@ import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,8 @@ from tierd.kdamonds.kernel import Kernel
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import FEATURE_TABLE, KDAMONDS, Capabilities, Feature
 from tierd.machine.processes import Process
+from tierd.machine.sample import SWAPPED, NodeSample
+from tierd.machine.swap import SwapArea
 from tierd.machine.sysctls import Claim
 from tierd.record.rundir import FileError, RunDir
 from tierd.sim import machine_model
@@ -50,7 +53,7 @@ GOOD: Mapping[str, str] = {
     "proc/sys/vm/min_free_kbytes": "2509",
     "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
     "sys/kernel/mm/lru_gen/enabled": "0x0007",
-    "proc/swaps": "Filename\tType\n/dev/sda2 partition\n",
+    "proc/swaps": "Filename\tType\n/dev/sda2 partition 1000 10 -2\n",
     "sys/module/zswap/parameters/enabled": "Y",
 }
 
@@ -120,6 +123,12 @@ def test_the_right_cause_comes_first(name: str) -> None:
     assert f"first: {check} " in doctor.as_text(findings).splitlines()[0]
 
 
+def changed(given: Facts, **fields: Any) -> tuple[NodeSample, ...]:
+    """Return the nodes with other figures."""
+    assert not isinstance(given.nodes, Unreadable)
+    return tuple(replace(one, **fields) for one in given.nodes)
+
+
 def bad_config() -> Config:
     raise ConfigError("tierd.yaml:3:1: unknown key 'hedroom'")
 
@@ -127,6 +136,7 @@ def bad_config() -> Config:
 WITHOUT_STEERING = Capabilities(
     frozenset(FEATURE_TABLE) - {Feature.user_input_goal, Feature.effective_bytes}
 )
+ZRAM = (SwapArea("/dev/zram0", 1 << 30, 0),)
 WITHOUT_GOALS = Capabilities(frozenset(FEATURE_TABLE) - {Feature.node_goals})
 BIG = 1 << 30
 
@@ -227,8 +237,30 @@ VERDICTS: list[tuple[str, Callable[[Facts], Facts], str, Verdict, str]] = [
         Verdict.ok,
         "no large program",
     ),
-    ("no swap", lambda f: replace(f, swaps="Filename\n"), "TD017", Verdict.ok, "no swap"),
+    ("no swap", lambda f: replace(f, swaps=()), "TD017", Verdict.ok, "no swap"),
     ("zswap", lambda f: f, "TD017", Verdict.ok, "zswap"),
+    ("zram", lambda f: replace(f, swaps=ZRAM), "TD017", Verdict.ok, "/dev/zram0 (in memory)"),
+    (
+        "swap from a fast node",
+        lambda f: replace(f, demotion_enabled="false"),
+        "TD017",
+        Verdict.warn,
+        "swapped out with 1009 MiB free on node 1, because demotion_enabled is off",
+    ),
+    (
+        "swap with the slow node full",
+        lambda f: replace(f, nodes=changed(f, free_bytes=4096)),
+        "TD017",
+        Verdict.warn,
+        "no slower node has room",
+    ),
+    (
+        "pages that went to swap",
+        lambda f: replace(f, nodes=changed(f, counters=((SWAPPED, 256),))),
+        "TD017",
+        Verdict.ok,
+        "1 MiB left these nodes for swap since boot",
+    ),
     ("no PSI", lambda f: replace(f, pressure=None), "TD018", Verdict.warn, "psi=1"),
     (
         "huge pages always",
@@ -370,7 +402,7 @@ def test_the_report_has_no_names_in_it(tmp_path: Path) -> None:
     files = {
         "proc/4711/status": status,
         "proc/iomem": "00000000-3fffffff : System RAM\n  01000000-01ffffff : Kernel code\n",
-        "proc/swaps": "Filename\n/dev/mapper/secretd-swap partition\n",
+        "proc/swaps": "Filename\n/dev/mapper/secretd-swap partition 1000 10 -2\n",
         "sys/fs/cgroup/cgroup.procs": "",
         "sys/fs/cgroup/payroll.slice/memory.current": "4096\n",
         "sys/fs/cgroup/payroll.slice/secretd-\udcff/memory.current": "4096\n",

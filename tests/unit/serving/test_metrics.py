@@ -32,6 +32,7 @@ def at_work(series: str = "7.2", config: Config | None = None, disk: Disk | None
 def snapshots() -> list[Snapshot]:
     """Return the snapshots of a working loop in half a minute."""
     made = at_work()
+    made.kernel.memory.swap_pages = 1 << 16
     made.run(30)
     return made.snapshots
 

@@ -1,0 +1,189 @@
+"""In a guest: three tiers and swap. What is swapped out of which node, and how fast hot sets come.
+
+First the kernel alone reclaims, and swaps out of a fast node. Then tierd runs with
+`neighbours.demotion_enabled: on`, and the same is done again. At last the slowest node is filled,
+and the heat moves on as before.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.contract.sets import PAGE, WorkloadSets
+from tests.e2e import inside
+from tests.e2e.inside import MIB, note
+
+# The nodes of the machine `three-tier`, fastest first.
+FASTEST, MIDDLE, SLOWEST = 1, 0, 2
+
+SWAP = Path("/var/tmp/swap")
+SWAP_BYTES = 640 * MIB
+
+HOT_BYTES = 32 * MIB
+HOT_HZ = 60.0
+ARRIVED_SHARE = 0.9
+ARRIVAL_S_MAX = 120.0
+# How often the heat moves on, with room below and without.
+TURNS = 3
+
+# What a program takes at once on the middle node, several times its headroom. It is bound to the
+# node, so the kernel has to reclaim there.
+BURST_BYTES = 48 * MIB
+# How much of its headroom the slowest node lacks when it is full. What was filled now is young,
+# so some of it goes up, and the node is filled again.
+LACKS_BYTES = 4 * MIB
+FILLS_MAX = 30
+
+# Seconds in which tierd makes its headroom.
+SETTLE_S = 20.0
+
+
+def swap_on() -> None:
+    with SWAP.open("wb") as file:
+        for _ in range(SWAP_BYTES // MIB):
+            file.write(bytes(MIB))
+    SWAP.chmod(0o600)
+    subprocess.run(["mkswap", SWAP], check=True, capture_output=True)
+    subprocess.run(["swapon", SWAP], check=True, capture_output=True)
+    # The file has left its pages in the page cache.
+    Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
+def swapped_bytes() -> dict[int, int]:
+    """Return what was swapped out of each node since the boot, by the kernel's own count."""
+    found = {}
+    for node in (FASTEST, MIDDLE, SLOWEST):
+        lines = Path(f"/sys/devices/system/node/node{node}/vmstat").read_text().splitlines()
+        counts = dict(line.split() for line in lines)
+        found[node] = int(counts["nr_vmscan_write"]) * PAGE
+    return found
+
+
+def swapped_out_bytes() -> int:
+    """Return the same for the whole machine, by another count."""
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return int(dict(line.split() for line in lines)["pswpout"]) * PAGE
+
+
+def moved_bytes(action: str) -> int:
+    schemes = inside.status()["schemes"]
+    return sum(int(one["applied_bytes_total"]) for one in schemes if one["action"] == action)
+
+
+def counts() -> dict[str, Any]:
+    return {
+        "swapped": swapped_bytes(),
+        "pswpout": swapped_out_bytes(),
+        "demoted": moved_bytes("demote"),
+        "evicted": moved_bytes("evict"),
+        "free": {node: inside.free_bytes(node) for node in (FASTEST, MIDDLE, SLOWEST)},
+    }
+
+
+def fill(sets: WorkloadSets, name: str, node: int, leave_bytes: int) -> None:
+    """Fill a node with cold memory until so much is free."""
+    size = inside.free_bytes(node) - leave_bytes
+    if size >= MIB:
+        sets.place(name, node, size // PAGE * PAGE, only=True)
+
+
+def burst(sets: WorkloadSets, name: str) -> dict[str, Any]:
+    """Take memory on the middle node at once, and see what was swapped for it."""
+    before = swapped_bytes()
+    free = {node: inside.free_bytes(node) for node in (MIDDLE, SLOWEST)}
+    sets.place(name, MIDDLE, BURST_BYTES, only=True)
+    after = swapped_bytes()
+    sets.free(name)
+    return {"free": free, "swapped": {node: after[node] - before[node] for node in after}}
+
+
+def turn(sets: WorkloadSets, name: str) -> float:
+    """Heat a set on the slowest node, and return how long it takes to leave it."""
+    began_s = time.monotonic()
+    sets.heat(name, HOT_HZ)
+    wanted = ARRIVED_SHARE * HOT_BYTES / PAGE
+
+    def arrived() -> bool:
+        where = sets.where(name)
+        return where.get(FASTEST, 0) + where.get(MIDDLE, 0) >= wanted
+
+    inside.within(arrived, ARRIVAL_S_MAX)
+    took_s = time.monotonic() - began_s
+    note(f"{name}: {took_s:.1f} s, {counts()}")
+    # It cools, and goes down when the next one comes.
+    sets.heat(name, 0.0)
+    return round(took_s, 1)
+
+
+def headroom(node: int) -> int:
+    """Return how much tierd wants to be free on a node."""
+    nodes = {one["numa_node"]: one for one in inside.status()["nodes"]}
+    return int(nodes[node]["headroom_target_bytes"])
+
+
+def main() -> int:
+    sets = inside.begin()
+    swap_on()
+    facts: dict[str, Any] = {}
+    names = [f"set-{index}" for index in range(2 * TURNS)]
+    for name in names:
+        sets.place(name, SLOWEST, HOT_BYTES, only=True)
+    fill(sets, "cold-middle", MIDDLE, 24 * MIB)
+    facts["kernel_alone"] = burst(sets, "burst-0")
+    note(f"alone {facts['kernel_alone']}")
+
+    inside.configure("")
+    daemon = inside.started()
+    facts["doctor"] = inside.verb("doctor", "--json").stdout
+    fill(sets, "cold-middle-1", MIDDLE, 20 * MIB)
+    facts["not_told"] = burst(sets, "burst-1")
+    note(f"not told {facts['not_told']}")
+    inside.within(lambda: "inversion" in inside.verb("events").stdout, 30)
+    facts["events"] = inside.verb("events").stdout
+    assert daemon.stop() == 0
+
+    inside.configure("neighbours:\n  demotion_enabled: on\n")
+    daemon = inside.started()
+    fill(sets, "cold-fastest", FASTEST, 30 * MIB)
+    fill(sets, "cold-middle-2", MIDDLE, 44 * MIB)
+    time.sleep(SETTLE_S)
+    before = counts()
+    facts["with_demotion"] = burst(sets, "burst-2")
+    note(f"with demotion {facts['with_demotion']}")
+    facts["roomy_s"] = [turn(sets, name) for name in names[:TURNS]]
+    facts["roomy"] = [before, counts()]
+
+    headroom_bytes = headroom(SLOWEST)
+    fills = 0
+
+    def pressed() -> bool:
+        """Fill what has left the node again, until some of it was evicted."""
+        nonlocal fills
+        if inside.free_bytes(SLOWEST) > headroom_bytes and fills < FILLS_MAX:
+            fills += 1
+            fill(sets, f"cold-slowest-{fills}", SLOWEST, headroom_bytes - LACKS_BYTES)
+        return moved_bytes("evict") >= LACKS_BYTES
+
+    inside.within(pressed, ARRIVAL_S_MAX)
+    # The last turn has to be over before the next one begins.
+    time.sleep(SETTLE_S)
+    note(f"evicted {counts()}")
+    facts["evicted"] = {
+        "headroom": headroom_bytes,
+        "counts": counts(),
+        "why": inside.verb("why", str(SLOWEST)).stdout,
+    }
+    before = counts()
+    facts["full_s"] = [turn(sets, name) for name in names[TURNS:]]
+    facts["full"] = [before, counts()]
+    # Pages that were swapped out are on no node.
+    facts["sets"] = {name: sets.where(name) for name in names}
+    facts["exit"] = daemon.stop()
+    inside.tell(facts)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

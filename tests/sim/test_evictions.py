@@ -1,0 +1,125 @@
+"""Three tiers that are full, and swap: what is exchanged, and what is swapped out of which node."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.contract.sets import PAGE as PAGE_BYTES
+from tests.sim.loop import MIB, Loop, cold, hot, loop
+from tierd.configuration.config import Config
+from tierd.sim.memory import PageSet
+from tierd.sim.workload import Shift, WorkloadEvent
+
+# The nodes of the machine `three-tier`, fastest first.
+FASTEST, MIDDLE, SLOWEST = 1, 0, 2
+SWAP_BYTES = 512 * MIB
+HOT_BYTES = 48 * MIB
+SHIFT_S = 60
+END_S = 110
+
+# Free on the slowest node: a little above its headroom.
+ROOM_BYTES = 85 * MIB
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was done until a second, in bytes."""
+
+    demoted: int
+    swapped: dict[int, int]
+    above: int
+    """How much of the hot set is not on the slowest node."""
+
+
+def looked(made: Loop) -> Seen:
+    memory = made.kernel.memory
+    return Seen(
+        sum(
+            one.applied_bytes_total for one in made.snapshots[-1].schemes if one.action == "demote"
+        ),
+        {n: one.counters.nr_vmscan_write * PAGE_BYTES for n, one in memory.nodes.items()},
+        sum(memory.pages_of_set("hot", node) for node in (FASTEST, MIDDLE)) * PAGE_BYTES,
+    )
+
+
+def exchange(series: str, *, full: bool) -> tuple[Loop, list[Seen]]:
+    """Run the loop while a hot set on the slowest node turns to other pages once."""
+    events: list[WorkloadEvent] = [
+        cold("cold-fastest", FASTEST, 210),
+        cold("cold-middle", MIDDLE, 385),
+        cold("cold", SLOWEST, 300),
+        hot("hot", SLOWEST, HOT_BYTES // MIB),
+        Shift("hot", "cold", 1.0, at_us=SHIFT_S * 1_000_000),
+    ]
+    made = loop(series, "three-tier", *events, config=Config())
+    memory = made.kernel.memory
+    memory.swap_pages = SWAP_BYTES // PAGE_BYTES
+    memory.demotion_enabled = True
+
+    def fill() -> None:
+        memory.add_set(PageSet("fill"))
+        pages = memory.free_pages(SLOWEST) - ROOM_BYTES // PAGE_BYTES
+        memory.populate("fill", pages, (SLOWEST,))
+
+    if full:
+        made.do(0.01, fill)
+    seen: list[Seen] = []
+    for second in range(1, END_S):
+        made.do(second, lambda: seen.append(looked(made)))
+    made.run(END_S)
+    return made, seen
+
+
+def arrived_s(seen: list[Seen], begin_s: int) -> int:
+    return next(at for at in range(begin_s, END_S) if seen[at].above >= 0.9 * HOT_BYTES) - begin_s
+
+
+@pytest.mark.parametrize("series", ["6.18", "7.2"])
+def test_with_every_tier_full_the_exchange_goes_on(series: str) -> None:
+    made, seen = exchange(series, full=True)
+    _, roomy = exchange(series, full=False)
+    # With room below, half of the set comes up at once, into room that was made ahead.
+    assert arrived_s(seen, SHIFT_S) <= 2 * arrived_s(roomy, SHIFT_S) + 1
+    demoted = seen[-1].demoted - seen[SHIFT_S - 2].demoted
+    gone = seen[-1].swapped[SLOWEST] - seen[SHIFT_S - 2].swapped[SLOWEST]
+    assert demoted >= HOT_BYTES / 2
+    # The first turn makes the headroom of the fast nodes, which has to come from somewhere.
+    assert gone <= 0.03 * demoted
+    assert made.kernel.memory.pages_of_set("hot", SLOWEST) == 0
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+def test_only_the_slowest_node_swaps(series: str) -> None:
+    made, seen = exchange(series, full=True)
+    assert seen[-1].swapped[FASTEST] == seen[-1].swapped[MIDDLE] == 0
+    assert seen[-1].swapped[SLOWEST] > 0
+    assert not [one for one in made.events if one.event == "inversion"]
+
+
+@pytest.mark.parametrize(("swap", "wanted"), [(0, 0), (SWAP_BYTES, 1)])
+def test_without_swap_nothing_is_evicted(swap: int, wanted: int) -> None:
+    made = loop("7.2", "three-tier", cold("cold", SLOWEST, 300), config=Config())
+    made.kernel.memory.swap_pages = swap // PAGE_BYTES
+    made.run(3)
+    schemes = made.snapshots[-1].schemes
+    assert [one.scheme for one in schemes if one.action == "evict"] == ["evict-2"] * wanted
+
+
+def test_pages_that_are_swapped_in_vain_are_an_event_once() -> None:
+    """Reclaim may not demote, and a program takes more than the headroom of a fast node."""
+    made = loop("7.2", "three-tier", cold("cold", MIDDLE, 400), config=Config())
+    memory = made.kernel.memory
+    memory.swap_pages = SWAP_BYTES // PAGE_BYTES
+
+    def burst(name: str) -> None:
+        memory.add_set(PageSet(name))
+        memory.populate(name, 60 * MIB // PAGE_BYTES, (MIDDLE,), made.kernel.now_us)
+        memory.run_kswapd(made.kernel.now_us)
+
+    made.do(10, lambda: burst("first"))
+    made.do(20, lambda: burst("second"))
+    made.run(30)
+    told = [one.text for one in made.events if one.event == "inversion"]
+    assert len(told) == 1
+    assert "swapped out of node 0 with " in told[0]
+    assert "of room on node 2. reclaim may not demote" in told[0]
