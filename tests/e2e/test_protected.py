@@ -17,7 +17,7 @@ MOVED_BYTES = HOT_BYTES / 2
 Facts = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["6.12", "7.2"])
+@pytest.fixture(scope="module", params=["7.2"])
 def facts(request: pytest.FixtureRequest) -> Facts:
     found: Facts = told(request.param, machine_model.load("two-tier"), "protected")
     return found

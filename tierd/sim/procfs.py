@@ -158,7 +158,9 @@ class Procfs:
         """Return the table of swap areas (swap_show()); the simulated machine has one at most."""
         lines = ["Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"]
         if self._memory.swap_pages:
-            size, used = self._memory.swap_pages * 4, self._memory.counters.pswpout * 4
+            page_kib = self._memory.page_bytes // 1024
+            pages = (self._memory.swap_pages, self._memory.counters.pswpout)
+            size, used = (count * page_kib for count in pages)
             lines.append(f"/swapfile                               file\t\t{size}\t\t{used}\t\t-2")
         return "\n".join(lines)
 

@@ -245,7 +245,7 @@ VERDICTS: list[tuple[str, Callable[[Facts], Facts], str, Verdict, str]] = [
         lambda f: replace(f, demotion_enabled="false"),
         "TD017",
         Verdict.warn,
-        "swapped out with 1009 MiB free on node 1, because demotion_enabled is off",
+        "MiB free on node 1, because demotion_enabled is off",
     ),
     (
         "swap with the slow node full",
