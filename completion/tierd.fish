@@ -153,6 +153,7 @@ complete -c tierd -n '_shtab_tierd_using doctor' -l state-dir -x -d 'totals, eve
 complete -c tierd -n '_shtab_tierd_using doctor' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
 complete -c tierd -n '_shtab_tierd_using doctor' -l json -d 'one JSON object'
 complete -c tierd -n '_shtab_tierd_using doctor' -l bundle -x -d 'write a report for a bug tracker (.tar.gz)'
+complete -c tierd -n '_shtab_tierd_using doctor' -l measure -d 'measure latency and bandwidth of each node too; takes some seconds, and some memory'
 complete -c tierd -n '_shtab_tierd_using doctor' -l config -x -d 'default: /etc/tierd/tierd.yaml and tierd.d'
 complete -c tierd -n '_shtab_tierd_using doctor' -l simulate -x -d 'use a simulated machine (default: two-tier); this machine is not touched'
 complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a status -d 'show what the daemon does now, and why'

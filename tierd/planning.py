@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tierd import policy
 from tierd.configuration.config import Config, Mode
-from tierd.machine import cgroups, discovery, features, swap
+from tierd.machine import cgroups, discovery, features, interleave, swap
 from tierd.machine.features import Capabilities
 from tierd.machine.sample_reader import watermarks
 from tierd.plans.plan import Plan
@@ -33,6 +33,7 @@ def plan_for(
         cgroups=found,
         free_floors=floors,
         swaps=swap.has_backing(swap.areas(sysfs)),
+        weights=interleave.read(sysfs) if config.manage_interleave_weights else None,
     )
 
 

@@ -14,6 +14,7 @@ from tierd.configuration.config import Config, Mode, Tuner
 from tierd.errors import Unsupported
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because, require_migration
+from tierd.machine.interleave import Interleave
 from tierd.plans import eviction, sampling, visits
 from tierd.plans.damon import (
     UINT_MAX,
@@ -123,12 +124,13 @@ def plan(
     cgroups: Cgroups = NO_CGROUPS,
     free_floors: Mapping[int, int] | None = None,
     swaps: bool = False,
+    weights: Interleave | None = None,
 ) -> Plan:
     """Return the plan for this machine. Raise Unsupported, with what is missing, if there is none.
 
     `cgroups` are those in the subtrees of the cgroup classes. `free_floors` are the bytes that the
     kernel itself keeps free, by node: a goal below that would never be reached. With `swaps` the
-    machine has swap that is not in memory.
+    machine has swap that is not in memory. `weights` are the weights of weighted interleave now.
     """
     require_migration(capabilities)
     tuner = tuners.choose(capabilities, config)
@@ -164,7 +166,7 @@ def plan(
         migrations=migrations,
         sensors=tuple(one for part in parts for one in part.sensors),
         sweeps=tuple(one for part in parts for one in part.sweeps),
-        knobs=knobs(config),
+        knobs=knobs(config, topology, weights),
         writes=writes(kdamonds, capabilities),
         nodes=tuple(
             sorted({node for one in migrations for node in (one.source_node, one.target_node)})

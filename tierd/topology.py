@@ -49,6 +49,8 @@ class Node:
     """The nodes that are initiators of access class 0."""
     tier_origin: str = ""
     """A text that says how the node got its tier."""
+    caches: tuple[int, ...] = ()
+    """The ids of the L3 caches of its processors, if their traffic is counted."""
 
     def distance(self, other: int) -> int:
         for node, distance in self.distances:

@@ -34,6 +34,7 @@ AREAS = (
     "tests.contract.commits",
     "tests.contract.migration",
     "tests.contract.nodes",
+    "tests.contract.interleave",
     "tests.contract.visits",
 )
 

@@ -93,7 +93,16 @@ def numbers(path: Path) -> list[str]:
 
 
 # Numbers that only the format of a kernel file determines.
-FORMATS = {"NETLINK_KOBJECT_UEVENT", "KERNEL_GROUP", "UTIME_AFTER_NAME"}
+FORMATS = {
+    "MADV_HUGEPAGE",
+    "MAP_PRIVATE_ANONYMOUS",
+    "MPOL_BIND",
+    "PROT_READ_WRITE",
+    "MIB",
+    "NETLINK_KOBJECT_UEVENT",
+    "KERNEL_GROUP",
+    "UTIME_AFTER_NAME",
+}
 
 
 @pytest.mark.parametrize("package", ["machine", "doctor"])

@@ -84,6 +84,8 @@ class Config:
     on_conflict: OnConflict = OnConflict.refuse
     manage_demotion_enabled: bool = False
     """Switch /sys/kernel/mm/numa/demotion_enabled on while running, and back on stop."""
+    manage_interleave_weights: bool = False
+    """Set the weights of weighted interleave by bandwidth while running, and back on stop."""
     manage_damon_stat: bool = True
     """Stop damon_stat while running (it uses DAMON exclusively), and restart it on stop."""
     metrics_address: str | None = "127.0.0.1:19100"

@@ -201,6 +201,16 @@ _GROUPED = (
         "than tierd can demote: switch it on while tierd runs, or leave it as it is.",
     ),
     Setting(
+        ("neighbours", "interleave_weights"),
+        "manage_interleave_weights",
+        valuetypes.choice({"set": True, "leave": False}),
+        ReloadEffect.start,
+        "set",
+        "The kernel's weights of weighted interleave, for programs that spread their pages over "
+        "nodes to use the bandwidth of all: set them by firmware's bandwidths while tierd runs, or "
+        "leave them as they are. `tierd tiers` shows both.",
+    ),
+    Setting(
         ("metrics", "address"),
         "metrics_address",
         valuetypes.or_word(valuetypes.address(), "off"),

@@ -176,6 +176,11 @@ def _doctor(doctor: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write a report for a bug tracker (.tar.gz)",
     )
+    doctor.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure latency and bandwidth of each node too; takes some seconds, and some memory",
+    )
     config_option(doctor)
     simulate_option(doctor)
 
@@ -362,6 +367,7 @@ VERBS = {
         (
             ("sudo tierd doctor", "works without root too, but then sees less"),
             ("sudo tierd doctor --bundle report.tar.gz", "write a report for a bug tracker"),
+            ("sudo tierd doctor --measure", "and how fast the memory of each node is"),
         ),
     ),
     "status": Verb(

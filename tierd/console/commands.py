@@ -72,17 +72,21 @@ def _say_where(looked: "_Looked", say: Say, mark: str = "") -> None:
 
 def tiers(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Print the topology, and how each node got its tier."""
-    from tierd.machine import discovery
-    from tierd.views import render
+    from tierd.machine import discovery, interleave
+    from tierd.views import render, weights
 
     looked = _looked(arguments)
     sysfs = _patient(looked.sysfs)
     topology = discovery.survey(sysfs, _config(arguments, sysfs).tiers)
+    found = interleave.read(sysfs)
     if arguments.json:
-        _say_json(say, render.tiers_document(topology))
+        told = None if found is None else weights.as_document(topology, found)
+        _say_json(say, render.tiers_document(topology, told))
     else:
         _say_where(looked, say)
         say(render.tiers_text(topology).rstrip())
+        if found is not None:
+            say("\n" + "\n".join(weights.as_lines(topology, found)))
     return ExitCode.ok if len(topology.tiers) > 1 else ExitCode.unsupported
 
 
@@ -145,14 +149,18 @@ def doctor(arguments: argparse.Namespace, say: Say) -> ExitCode:
         is_root=os.geteuid() == 0 or looked.simulated is not None,
     )
     findings = found.findings
+    here = looked.simulated is None and arguments.root == ROOT
+    measured = checkup.measured(found, here=here) if arguments.measure else None
     if arguments.bundle:
         checkup.write_bundle(found, folder, arguments.bundle)
         say(f"wrote {arguments.bundle}; look through it before you send it")
     elif arguments.json:
-        _say_json(say, judge.as_document(findings))
+        _say_json(say, checkup.document(found, measured))
     else:
         _say_where(looked, say)
         _say_painted(arguments, say, judge.as_text(findings, terminal.columns()))
+        if measured is not None:
+            say(checkup.measured_text(found, measured, terminal.columns()))
     return judge.exit_code(findings)
 
 

@@ -1,20 +1,23 @@
 """What `tierd doctor` does: reads the facts, runs the checks, and writes the report."""
 
 import json
+import os
 import socket
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tierd.clock import Clock
 from tierd.configuration import configtext
 from tierd.configuration.config import Config
-from tierd.doctor import bundle, doctor, facts
+from tierd.doctor import bundle, doctor, facts, measure, speeds
 from tierd.doctor.bundle import Recorder
 from tierd.doctor.facts import Facts, Unreadable
 from tierd.doctor.findings import Finding
-from tierd.errors import TierdError
+from tierd.doctor.speeds import Speed
+from tierd.errors import ExitCode, TierdError
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.restore import saved_in
 from tierd.planning import plan_here
@@ -25,6 +28,8 @@ from tierd.views import planned, render
 
 # Characters per line in a report, which is read in windows of unknown width.
 COLUMNS = 100
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,47 @@ def look(
     kernel = Kernel.patient(recorder, clock, TERMINAL_WAITS_MAX)
     found = facts.read(kernel, read_config, lambda: saved_in(folder), is_root=is_root)
     return Checkup(recorder, kernel, found)
+
+
+class ElsewhereError(TierdError):
+    """Only this machine can be measured."""
+
+    exit_code = ExitCode.usage
+
+
+def measured(checkup: Checkup, *, here: bool) -> tuple[Speed, ...]:
+    """Measure how fast the memory of each node is. `here` says whether this is the machine."""
+    if not here:
+        raise ElsewhereError(
+            "--measure measures the memory of this machine, and this is another one",
+            "leave out --root and --simulate, and stop a simulated tierd",
+        )
+    topology, marks = _known(checkup.facts.topology), _known(checkup.facts.watermarks)
+    allowed = frozenset(os.sched_getaffinity(0))
+    return measure.measure(checkup.kernel.sysfs, topology, marks, allowed)
+
+
+def measured_text(checkup: Checkup, found: tuple[Speed, ...], columns: int) -> str:
+    """Return the table of what was measured, and what the figures mean."""
+    topology = _known(checkup.facts.topology)
+    lines = ["", "measured:", *render.table(speeds.as_rows(found, topology))]
+    for said in speeds.remarks(found, topology):
+        lines += textwrap.wrap(said, columns, subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def document(checkup: Checkup, found: tuple[Speed, ...] | None) -> doctor.Document:
+    """Return the document that `tierd doctor --json` prints."""
+    if found is None:
+        return doctor.as_document(checkup.findings)
+    told = speeds.as_documents(found, _known(checkup.facts.topology))
+    return doctor.as_document(checkup.findings, told)
+
+
+def _known(fact: T | Unreadable) -> T:
+    if isinstance(fact, Unreadable):
+        raise TierdError(fact.why, fact.hint)
+    return fact
 
 
 def write_bundle(checkup: Checkup, folder: RunDir, path: Path) -> None:

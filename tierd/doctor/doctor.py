@@ -6,13 +6,15 @@ from typing import TypedDict
 from tierd.doctor.facts import Facts
 from tierd.doctor.findings import Check, Finding, Verdict, run_check
 from tierd.doctor.machine_checks import CHECKS as MACHINE_CHECKS
+from tierd.doctor.memory_checks import CHECKS as MEMORY_CHECKS
 from tierd.doctor.neighbour_checks import CHECKS as NEIGHBOUR_CHECKS
+from tierd.doctor.speeds import SpeedDocument
 from tierd.errors import ExitCode
 
 SCHEMA = "tierd.doctor/1"
 
 # In the order of cause and effect: fix the first problem first.
-CHECKS: tuple[Check, ...] = (*MACHINE_CHECKS, *NEIGHBOUR_CHECKS)
+CHECKS: tuple[Check, ...] = (*MACHINE_CHECKS, *NEIGHBOUR_CHECKS, *MEMORY_CHECKS)
 
 PAGE = "docs/doctor.md"
 # Characters per line in a report, which is read in windows of unknown width.
@@ -98,9 +100,13 @@ class Document(TypedDict):
     cause: str | None
     """The id of the check to fix first: the first failure, else the first warning."""
     checks: list[CheckDocument]
+    measured: list[SpeedDocument] | None
+    """How fast each node is; null without `--measure`."""
 
 
-def as_document(findings: tuple[Finding, ...]) -> Document:
+def as_document(
+    findings: tuple[Finding, ...], measured: list[SpeedDocument] | None = None
+) -> Document:
     """Return the document that `tierd doctor --json` prints."""
     first = cause(findings)
     return {
@@ -118,6 +124,7 @@ def as_document(findings: tuple[Finding, ...]) -> Document:
             }
             for finding in findings
         ],
+        "measured": measured,
     }
 
 
@@ -154,6 +161,13 @@ what to do:
 | skip | needs root, or does not apply here |
 
 The first line names the problem to fix first. The checks are in the order of cause and effect.
+`--measure` also measures how fast the memory of each node is, from the processors that are
+nearest. It takes memory on each node for some seconds, and refuses a node that has no room for
+it. Latency is that of one access after the other in random order, bandwidth that of all these
+processors reading at once. Other programs make both look worse. The figures of firmware (HMAT)
+stand beside them. If the ratios differ much, or the order of the tiers does not fit, a sentence
+says so.
+
 `--json` is for programs. `--bundle FILE` writes a report for a bug tracker. It holds the findings,
 the plan, and the files that tierd read, without the names of programs, hosts and cgroups. With
 these files a maintainer can run `tierd plan --root` on a copy of your machine as tierd saw it.

@@ -13,9 +13,19 @@ from tierd.errors import TierdError
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.ownership import Standing, standing
 from tierd.kdamonds.saved import SavedState
-from tierd.machine import cgroups, discovery, features, neighbours, processes, swap, sysctls
+from tierd.machine import (
+    cgroups,
+    discovery,
+    features,
+    hotplug,
+    neighbours,
+    processes,
+    swap,
+    sysctls,
+)
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import Capabilities
+from tierd.machine.hotplug import Hotplug
 from tierd.machine.neighbours import (
     NUMA_BALANCING,
     ZONE_RECLAIM_MODE,
@@ -81,6 +91,7 @@ class Facts:
     pressure: str | Unreadable | None
     thp: str | Unreadable | None
     processes: tuple[Process, ...] | Unreadable
+    hotplug: Hotplug | Unreadable | None
 
 
 def read(
@@ -122,6 +133,9 @@ def read(
         pressure=_text(sysfs, PRESSURE),
         thp=_text(sysfs, THP),
         processes=_try(lambda: processes.processes(sysfs)),
+        hotplug=topology
+        if isinstance(topology, Unreadable)
+        else _try(lambda: hotplug.read(sysfs, topology.page_bytes)),
     )
 
 

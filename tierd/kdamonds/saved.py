@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from tierd.errors import TierdError
+from tierd.machine import interleave
 from tierd.machine.features import KDAMONDS
 from tierd.plans.damon import Write, Writes, fingerprint
 from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
@@ -21,8 +22,13 @@ SCHEMA = "tierd.saved/1"
 # Former lists of writes that are kept. Each crash in the middle of a change adds one.
 FORMER_MAX = 4
 
-# The settings outside DAMON that a plan may change.
-KNOBS = frozenset({DAMON_STAT_ENABLED, DEMOTION_ENABLED})
+# The settings outside DAMON that a plan may change, besides the weight of each node.
+_SWITCHES = {f"{interleave.FOLDER}/{name}" for name in interleave.AUTO_NAMES}
+KNOBS = frozenset({DAMON_STAT_ENABLED, DEMOTION_ENABLED, *_SWITCHES})
+_WEIGHT = re.compile(re.escape(interleave.FOLDER) + r"/node[0-9]{1,9}")
+
+# Settings: the weights of as many nodes as Linux can have, and the others.
+KNOBS_MAX = 1_024 + len(KNOBS)
 
 _TREE = re.compile(re.escape(KDAMONDS) + r"(/[a-z0-9_]+){1,16}")
 # The value of a setting, as Y, true or 1.
@@ -70,7 +76,7 @@ class SavedState:
 
 
 def to_text(saved: SavedState) -> str:
-    assert {knob.path for knob in saved.knobs} <= KNOBS, "a restore would refuse these"
+    assert all(_is_ours(knob.path) for knob in saved.knobs), "a restore would refuse these"
     document = {
         "schema": SCHEMA,
         "boot_id": saved.boot_id,
@@ -92,7 +98,7 @@ def from_text(text: str) -> SavedState:
             boot_id=fields.name(raw["boot_id"]),
             writes=_writes(raw["writes"]),
             pids=tuple(fields.pid(pid) for pid in fields.rows(raw["pids"], KDAMONDS_MAX)),
-            knobs=tuple(_knob(entry) for entry in fields.rows(raw["knobs"], len(KNOBS))),
+            knobs=tuple(_knob(entry) for entry in fields.rows(raw["knobs"], KNOBS_MAX)),
             former=tuple(_writes(entry) for entry in fields.rows(raw["former"], FORMER_MAX)),
         )
     except (ValueError, KeyError, TypeError) as error:
@@ -126,9 +132,13 @@ def _write(raw: object) -> Write:
     return Write(path, value)
 
 
+def _is_ours(path: str) -> bool:
+    return path in KNOBS or _WEIGHT.fullmatch(path) is not None
+
+
 def _knob(raw: object) -> SavedKnob:
     path, before, ours = (_text(entry, PATH_CHARS_MAX) for entry in fields.rows(raw, 3))
-    if path not in KNOBS:
+    if not _is_ours(path):
         raise ValueError(f"{path!r} is not a setting that tierd changes")
     if not _SETTING.fullmatch(before) or not _SETTING.fullmatch(ours):
         raise ValueError(f"{before!r} and {ours!r} are not values of {path}")

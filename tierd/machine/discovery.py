@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from tierd import figures
 from tierd.errors import TierdError, Unsupported
+from tierd.machine import resctrl
 from tierd.machine.override import LEFT_OUT, Override, check_override, require_tiers
 from tierd.machine.unsuited import unsuited, without
 from tierd.machine.zoneinfo import PATH as ZONEINFO
@@ -274,16 +275,18 @@ def _none_empty(found: dict[int, Ranges]) -> dict[int, Ranges]:
 
 def _node(sysfs: Sysfs, node: int, present: tuple[int, ...], memory: _Memory, origin: str) -> Node:
     folder = f"{NODES}/node{node}"
+    cpus = _ids(sysfs, f"{folder}/cpulist")
     return Node(
         id=node,
         size_bytes=memory.size_bytes[node],
-        cpus=_ids(sysfs, f"{folder}/cpulist"),
+        cpus=cpus,
         ranges=memory.ranges[node],
         distances=parse_distances(f"{folder}/distance", sysfs.read(f"{folder}/distance"), present),
         performance=_performance(sysfs, f"{folder}/access0/initiators"),
         cpu_performance=_performance(sysfs, f"{folder}/access1/initiators"),
         initiators=_initiators(sysfs, f"{folder}/access0/initiators"),
         tier_origin=origin,
+        caches=resctrl.caches(sysfs, cpus) if resctrl.is_there(sysfs) else (),
     )
 
 

@@ -20,7 +20,7 @@ LOOKED_INTO_MAX = 20
 RSS_BYTES_MIN = 64 << 20
 RSS_BYTES_MAX = 64 << 30
 
-_FIELD = re.compile(r"^(Name|VmRSS|Mems_allowed_list):\s*(.*)$", re.MULTILINE)
+_FIELD = re.compile(r"^(Name|VmRSS|VmPin|Mems_allowed_list):\s*(.*)$", re.MULTILINE)
 _POLICY = re.compile(r"^[0-9a-f]+ bind(?:=\w+)?:(\S+)(.*)$", re.MULTILINE)
 _PAGES = re.compile(r" N[0-9]+=(\S+)")
 _PAGE_KB = re.compile(r" kernelpagesize_kB=(\S+)")
@@ -42,6 +42,8 @@ class Process:
     """The nodes that its cpuset lets it use."""
     bound_bytes: int | None = None
     """The memory that it bound to nodes by mempolicy; None if that was not read."""
+    pinned_bytes: int = 0
+    """The memory that devices use, which cannot move."""
 
 
 def placers(sysfs: Sysfs) -> tuple[str, ...]:
@@ -83,13 +85,14 @@ def process(sysfs: Sysfs, pid: int) -> Process | None:
         return None
     if "VmRSS" not in fields:
         return None
-    size = _KB.fullmatch(fields["VmRSS"])
-    if size is None or "Name" not in fields:
-        raise figures.Garbled(path, "a Name, and VmRSS in kB", str(fields))
+    size, pinned = (_KB.fullmatch(fields.get(name, "0 kB")) for name in ("VmRSS", "VmPin"))
+    if size is None or pinned is None or "Name" not in fields:
+        raise figures.Garbled(path, "a Name, and VmRSS and VmPin in kB", str(fields))
     return Process(
         pid=pid,
         name=fields["Name"],
         rss_bytes=figures.number(path, size[1], most=figures.KIB_MAX) * 1024,
+        pinned_bytes=figures.number(path, pinned[1], most=figures.KIB_MAX) * 1024,
         mems_allowed=figures.ids(path, fields.get("Mems_allowed_list", "")),
     )
 

@@ -34,6 +34,14 @@ class Watermarks:
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the processors of a node exchanged with its memory, and how much they can at most."""
+
+    total_bytes: int
+    most_bytes_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSample:
     """A node's size and free memory in bytes, and its counters since boot in pages."""
 
@@ -44,6 +52,8 @@ class NodeSample:
     """pgpromote_*, pgdemote_* and nr_vmscan_write. The kernel's names differ between kernels."""
     huge_bytes: int = 0
     """The bytes in transparent huge pages of programs; 0 if the kernel has none."""
+    traffic: Traffic | None = None
+    """None if the machine does not count it, or firmware does not tell the bandwidth."""
 
     @property
     def used_bytes(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from tierd import figures
 from tierd.errors import TierdError
+from tierd.machine import resctrl
 from tierd.machine.discovery import NODES
 from tierd.machine.features import KDAMONDS
 from tierd.machine.neighbours import COUNT_MAX
@@ -18,12 +19,13 @@ from tierd.machine.sample import (
     Pressure,
     Sample,
     SchemeSample,
+    Traffic,
     Watermarks,
 )
 from tierd.machine.zoneinfo import PATH as ZONEINFO
 from tierd.machine.zoneinfo import Zone, parse_zones
 from tierd.sysfs import Sysfs, optional
-from tierd.topology import Topology
+from tierd.topology import Node, Topology
 from tierd.units import VALUE_MAX
 
 VMSTAT = "proc/vmstat"
@@ -66,7 +68,7 @@ def read_sample(
 
 def node_samples(sysfs: Sysfs, topology: Topology) -> tuple[NodeSample, ...]:
     """Return the memory and the counters of every node with memory."""
-    return tuple(_node(sysfs, node.id) for node in topology.nodes)
+    return tuple(_node(sysfs, node) for node in topology.nodes)
 
 
 def watermarks(sysfs: Sysfs, topology: Topology) -> tuple[Watermarks, ...]:
@@ -117,17 +119,26 @@ def _meminfo(sysfs: Sysfs, node: int) -> Mapping[str, int]:
     return found
 
 
-def _node(sysfs: Sysfs, node: int) -> NodeSample:
-    found = _meminfo(sysfs, node)
-    path = f"{NODES}/node{node}/vmstat"
+def _node(sysfs: Sysfs, node: Node) -> NodeSample:
+    found = _meminfo(sysfs, node.id)
+    path = f"{NODES}/node{node.id}/vmstat"
     counters = _NODE_COUNTER.findall(sysfs.reread(path))
     return NodeSample(
-        node=node,
+        node=node.id,
         total_bytes=found["MemTotal"],
         free_bytes=found["MemFree"],
         counters=tuple((name, figures.number(path, count)) for name, count in counters),
         huge_bytes=found.get("AnonHugePages", 0),
+        traffic=_traffic(sysfs, node),
     )
+
+
+def _traffic(sysfs: Sysfs, node: Node) -> Traffic | None:
+    told = node.cpu_performance or node.performance
+    if not node.caches or told is None or not told.read_bandwidth_mbps:
+        return None
+    total = resctrl.local_bytes(sysfs, node.caches) if resctrl.is_there(sysfs) else None
+    return None if total is None else Traffic(total, told.read_bandwidth_mbps * 10**6)
 
 
 def _kdamond(sysfs: Sysfs, index: int, sensors: frozenset[int]) -> KdamondSample:

@@ -70,7 +70,7 @@ def panel_plan(topology: Topology, capabilities: Capabilities, panel: Panel) -> 
         migrations=(),
         sensors=(),
         sweeps=(),
-        knobs=knobs(Config(mode=Mode.observe)),
+        knobs=knobs(Config(mode=Mode.observe), topology, None),
         writes=writes(kdamonds, capabilities),
         nodes=tuple(node.id for node in topology.nodes),
         page_bytes=topology.page_bytes,

@@ -32,6 +32,11 @@ def uint(text: str) -> int:
     return _within(ulong(text), 0, _UINT_MAX)
 
 
+def u8(text: str) -> int:
+    """Return an unsigned number of 8 bits (kstrtou8())."""
+    return _within(_unsigned(text), 0, 255)
+
+
 def integer(text: str) -> int:
     """Return a number from -2^31 to 2^31 - 1 (kstrtoint())."""
     if text.startswith("-"):

@@ -158,6 +158,8 @@ class SysfsQuirks:
     # damon_start() first commits the context to an empty one, as a test.
     start_tests_commit: bool = True
     tuned_intervals: bool = True
+    # The file that has the kernel compute the weights of weighted interleave; empty before 6.16.
+    interleave_auto: str = "auto"
     probe_weights: bool = True
     # Files in tried_regions/N/ besides the four that all series have.
     sz_filter_passed: bool = True
@@ -257,12 +259,13 @@ SYSFS: dict[str, SysfsQuirks] = {
         commit_checks_unit=False,
         start_tests_commit=False,
         tuned_intervals=False,
+        interleave_auto="",
         probe_weights=False,
         sz_filter_passed=False,
         probe_hits=False,
     ),
     "6.16": replace(_SYSFS_V6_18, leaves_call=True),
-    "6.18": _SYSFS_V6_18,
+    "6.18": replace(_SYSFS_V6_18, interleave_auto="__auto_type"),
     "7.2": SysfsQuirks(off_when_ended=EPERM, start_tests_commit=False, probe_weights=False),
     "7.3": SysfsQuirks(),
 }

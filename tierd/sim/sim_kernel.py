@@ -22,6 +22,7 @@ from tierd.sim.damon_lock import DamonLock
 from tierd.sim.damon_modules import DamonModule, LruGen, Switch
 from tierd.sim.file_tree import Directory, File, Live, Refused, may_read, may_write
 from tierd.sim.firmware import ram_of_modules
+from tierd.sim.interleave_files import WeightedInterleave
 from tierd.sim.kdamond_threads import KdamondThreads
 from tierd.sim.machine_model import MachineModel
 from tierd.sim.memory import Memory
@@ -114,6 +115,11 @@ class SimKernel:
         self._nodes.install(self._files)
         self._blocks = MemoryBlocks(self.memory, self._memory_changed)
         self._blocks.install(self._files)
+        WeightedInterleave(
+            machine,
+            self._nodes.with_memory,
+            auto=self.series.sysfs_quirks.interleave_auto,
+        ).install(self._files)
         demotion = Switch(lambda: self.memory.demotion_enabled, self._set_demotion)
         self._files.put("sys/kernel/mm/numa/demotion_enabled", demotion)
         self._files.put("sys/kernel/mm/lru_gen/enabled", LruGen(self.series.lru_gen))

@@ -112,8 +112,15 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         wanted_bytes=demotion.ahead_bytes(node, coming),
         reserved_bytes=coming * node.measurement.seconds,
         fits_bytes=max(0.0, fits - by_region * CLEAR_S),
-        stopped="tasks wait for memory" if node.pressed else "",
+        stopped=_stopped(node),
     )
+
+
+def _stopped(node: FastNode) -> str:
+    """Return why nothing should come up to a node; empty if it may."""
+    if node.pressed:
+        return "tasks wait for memory"
+    return "the bandwidth above is in use" if node.saturated else ""
 
 
 def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -> Tick:

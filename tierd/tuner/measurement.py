@@ -70,6 +70,8 @@ class NodeMeasurement:
     """The part of the heat that may be chance."""
     huge_bytes: int = 0
     """Bytes in huge pages. A huge page moves as a whole."""
+    bandwidth_used: float = 0.0
+    """The share of its bandwidth that its processors use; 0 if that is not known."""
 
     @property
     def sure_bytes(self) -> int:
@@ -144,6 +146,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
             one.node: _node(
                 one,
                 marks.get(one.node, 0),
+                _bandwidth_used(before.node(one.node), one, seconds),
                 {sensor: count for sensor, count in counts.items() if sensor.node == one.node},
                 goes_up=one.node in goes_up,
             )
@@ -187,7 +190,12 @@ def _tried(pairs: Mapping[int, tuple[KdamondSample, KdamondSample]], sensor: Sen
 
 
 def _node(
-    now: NodeSample, mark_bytes: int, counts: Mapping[Sensor, float], *, goes_up: bool
+    now: NodeSample,
+    mark_bytes: int,
+    bandwidth_used: float,
+    counts: Mapping[Sensor, float],
+    *,
+    goes_up: bool,
 ) -> NodeMeasurement:
     """Return what the sensors of a node counted, and its memory. A missing count is None."""
     sensed = {sensor.sense: round(count) for sensor, count in counts.items()}
@@ -204,7 +212,16 @@ def _node(
         heat_bytes=round(sum(weight * count for weight, count in levels)),
         faint_bytes=round(faint),
         huge_bytes=now.huge_bytes,
+        bandwidth_used=bandwidth_used,
     )
+
+
+def _bandwidth_used(before: NodeSample, now: NodeSample, seconds: float) -> float:
+    if before.traffic is None or now.traffic is None:
+        return 0.0
+    # A group of tasks that was removed takes its counts with it.
+    moved = max(0, now.traffic.total_bytes - before.traffic.total_bytes)
+    return moved / seconds / now.traffic.most_bytes_per_s
 
 
 def _scheme(

@@ -36,6 +36,10 @@ HUGE_SHARE = 0.5
 # (docs/constants.md).
 READY_BYTES = 256 << 10
 
+# The share of the bandwidth that firmware tells from which on a node counts as saturated. Memory
+# reaches 80 to 90 % of it in practice, and answers much later before it does.
+SATURATED = 0.75
+
 # Seconds. If samples come to the same page more often, visits find most pages old. Huge pages are
 # few, so samples come to them often. Regions see them well: a region has few of them.
 SAMPLED_S_MIN = 5.0
@@ -138,6 +142,11 @@ class FastNode:
     @property
     def pressed(self) -> bool:
         return self.measurement.stalls > 0 or self.pressure > PRESSURE_MAX
+
+    @property
+    def saturated(self) -> bool:
+        """Whether its bandwidth is the limit. More hot memory would then only make it busier."""
+        return self.now.bandwidth_used >= SATURATED
 
     def goes_by_page(self, fits_bytes: float) -> bool:
         """Whether visits to its pages make all the room that is wanted, and are quick enough.

@@ -134,6 +134,17 @@ class EmptyNodeDocument(TypedDict):
     offline_bytes: int
 
 
+class InterleaveDocument(TypedDict):
+    """The kernel's weights of weighted interleave."""
+
+    auto: bool | None
+    """True if the kernel computes them; null if it cannot (before 6.16)."""
+    weights: dict[str, int]
+    """By the id of the node."""
+    by_bandwidth: dict[str, int] | None
+    """Those that fit firmware's bandwidths; null if firmware does not tell one for each node."""
+
+
 class TiersDocument(TypedDict):
     """The topology, as `tierd tiers --json` prints it."""
 
@@ -143,9 +154,13 @@ class TiersDocument(TypedDict):
     """Fastest first."""
     unmanaged_nodes: list[NodeDocument]
     empty_nodes: list[EmptyNodeDocument]
+    interleave: InterleaveDocument | None
+    """Null if the kernel has no weighted interleave (before 6.9)."""
 
 
-def tiers_document(topology: "Topology") -> TiersDocument:
+def tiers_document(
+    topology: "Topology", weights: InterleaveDocument | None = None
+) -> TiersDocument:
     """Return the document that `tierd tiers --json` prints."""
     return {
         "schema": TIERS_SCHEMA,
@@ -167,6 +182,7 @@ def tiers_document(topology: "Topology") -> TiersDocument:
             {"id": node.id, "cpus": list(node.cpus), "offline_bytes": node.offline_bytes}
             for node in topology.empty_nodes
         ],
+        "interleave": weights,
     }
 
 

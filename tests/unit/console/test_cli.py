@@ -58,7 +58,6 @@ TABLE = [
     Row("one-tier-7.2", "plan --simulate --json", 0, ('"tierd.plan/1"',)),
     Row("one-tier-7.2", "plan --simulate nowhere", 2, (), ("no machine 'nowhere'", "two-tier")),
     Row("one-tier-7.2", "tiers --simulate", 0, (*SHOWN, "tier 0 (fastest): memory_tier4")),
-    Row("one-tier-7.2", "doctor --simulate", 0, (*SHOWN, "tierd can run here", "ok    TD001")),
     Row("one-tier-7.2", "plan --root {root}", 69, (), ("tier",)),
     Row("two-tier-7.2", "doctor --root {root}", 0, ("tierd can run here", "TD010  DAMON modules")),
     Row("two-tier-7.2", "doctor --root {root} --json", 0, ('"tierd.doctor/1"',)),
@@ -66,6 +65,7 @@ TABLE = [
     Row("two-tier-7.2", "doctor --root {tmp}", 69, ("first: TD002",)),
     Row("two-tier-7.2", "doctor --root {root} --bundle {tmp}/r.tgz", 0, ("wrote", "r.tgz")),
     Row("two-tier-7.2", "doctor --root {root} --bundle {tmp}/no/r", 1, (), ("cannot write",)),
+    Row("one-tier-7.2", "doctor --simulate --measure", 2, (), ("this machine",)),
     Row("two-tier-7.2", "status --run-dir {tmp}", 3, (), ("not running", "systemctl start")),
     Row("two-tier-7.2", "why 0 --run-dir {tmp}", 3, (), ("not running",)),
     Row(
