@@ -70,7 +70,7 @@ def as_postgres(tool: str, *words: str) -> list[str]:
     path = next(iter(sorted(TOOLS.glob(f"*/bin/{tool}"))), None)
     if path is None:
         raise BenchError(f"{TOOLS} has no {tool}: the package postgresql is not installed")
-    ids = ("--reuid=postgres", "--regid=postgres", "--clear-groups")
+    ids = ("--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=INT")
     return ["setpriv", *ids, str(path), *words]
 
 

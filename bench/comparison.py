@@ -132,6 +132,7 @@ def table(compared: Comparison) -> str:
         ("came up and stayed MiB", lambda t: t.up_bytes / MIB, _whole),
         ("moved per byte that stayed", lambda t: t.moved_per_stayed, _tenths),
         ("lost hot-seconds", lambda t: t.lost_s, _tenths),
+        ("waited for the host, s per s", lambda t: t.waited, _hundredths),
         ("kdamonds, processor s", lambda t: t.kdamond_cpu_s, _tenths),
         ("daemon, processor s", lambda t: t.daemon_cpu_s, _tenths),
         ("filled in s", lambda t: t.fill_s, _tenths),
@@ -212,6 +213,10 @@ def _whole(value: float) -> str:
 
 def _tenths(value: float) -> str:
     return f"{value:.1f}"
+
+
+def _hundredths(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def _share(value: float) -> str:

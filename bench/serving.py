@@ -89,13 +89,6 @@ class Service:
     at_first: placement.Placement
     switch: Switch
 
-    def placed(self, mode: Mode) -> placement.Placement:
-        """Return where all pages are. Memory does not wait meanwhile, because this takes long."""
-        self.switch.set(Mode.off)
-        found = placement.of(self.server)
-        self.switch.set(mode)
-        return found
-
     def wait(self, end_s: float, recorder: Recorder | None = None) -> None:
         """Wait until a moment of the monotonic clock, and record meanwhile."""
         while (left_s := end_s - time.monotonic()) > 0:
@@ -156,18 +149,23 @@ def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> d
     progress(f"{name}: without it")
     service.wait(turn_s + lengths.before)
     before_end_s = time.monotonic()
-    before = service.placed(mode)
-    recorder.begin()
+    # Memory does not wait while a contender starts: its size does not shrink with the machine, and
+    # a service starts once in the life of a machine.
+    service.switch.set(Mode.off)
+    before = placement.of(service.server)
     began_s = time.monotonic()
     running.start(lambda: None)
     in_force_s = time.monotonic()
+    service.switch.set(mode)
+    recorder.begin()
     progress(f"{name}: in force")
     service.wait(in_force_s + after_s, recorder)
     recorder.sample()
     end_s = time.monotonic()
     spent = recorder.spent()
     running.stop()
-    after = service.placed(mode)
+    service.switch.set(Mode.off)
+    after = placement.of(service.server)
     return {
         "name": name,
         "configuration": running.configuration.name,

@@ -21,6 +21,9 @@ OWN, BASE, TOP = "tierd", comparison.BASE, "all-fast"
 TRIALS_MIN = 3
 # A loss within this is what two trials of the same differ by.
 SAME = comparison.SAME
+# Seconds per second that the emulator may wait for the host. It has two processors, and threads for
+# the disk and the console, so this is an eighth of its time.
+BUSY = 0.25
 
 INTRODUCTION = """# Programs on slow memory
 
@@ -36,8 +39,9 @@ placement of its pages. The next trial is another boot, in which another contend
 a figure is compared within its boot only: rates and p99 are divided by those of `all-fast` in the
 same boot. p99 of different hosts are never compared.
 
-- *operations*: a second, by the driver's clock. *first half minute*: from the start of the
-  contender. *settled*: the last 15 seconds.
+- *operations*: a second, by the driver's clock. *first half minute*: from when the contender is in
+  force. *settled*: the last 15 seconds. While a contender starts, memory does not wait, and nothing
+  is counted: Python loads for a minute on such a machine, once.
 - *served*: of user code's accesses that missed the processors' caches, the share that the fast node
   served.
 - *moved per byte that stayed*: all that the kernel moved, over the program's memory that was on the
@@ -45,13 +49,15 @@ same boot. p99 of different hosts are never compared.
 - *lost hot-seconds*: the time in force, weighted by the share that the fast node did not serve.
 - *kdamonds*, *daemon*: seconds of an emulated processor, in the whole time in force. A dash means
   that it could not be read.
+- *host*: seconds that the emulator waited for a processor of the host, per second. Above 0.25 the
+  host had too much other work, and nothing is judged.
 - A figure is the median of n trials, and of an even number of trials both middle values. In
   brackets are the least and the greatest.
 """
 
 HEADS = ("contender", "n", "operations, first half minute", "operations, settled", "p99, settled",
          "served, first half minute", "served, settled", "moved MiB", "moved per byte that stayed",
-         "lost hot-seconds", "kdamonds s", "daemon s")  # fmt: skip
+         "lost hot-seconds", "kdamonds s", "daemon s", "host")  # fmt: skip
 
 
 def folder(cap: int) -> Path:
@@ -114,7 +120,8 @@ def verdicts(compared: Sequence[tuple[Key, Comparison]]) -> list[str]:
                 throughput.relative(one.trials[OWN], one.trials[name], window)
                 for window in ("first half minute", "settled")
             )
-            said = verdict(early, late)
+            waits = [t.waited for which in (OWN, name) for t in one.trials[which]]
+            said = verdict(early, late, max((w for w in waits if w is not None), default=0.0))
             rows.append((key[0], key[1], f"`{name}`", spread(early), spread(late), said))
             if said.startswith("**"):
                 losses.append(f"{key[0]} on {key[1]} against `{name}`")
@@ -128,10 +135,12 @@ def verdicts(compared: Sequence[tuple[Key, Comparison]]) -> list[str]:
     ]  # fmt: skip
 
 
-def verdict(early: Sequence[float], late: Sequence[float]) -> str:
+def verdict(early: Sequence[float], late: Sequence[float], waited: float) -> str:
     """Judge tierd against one other, by the medians of both windows."""
     if len(late) < TRIALS_MIN:
         return f"fewer than {TRIALS_MIN} trials"
+    if waited > BUSY:
+        return "the host was too busy"
     worse = [
         words
         for ratios, words in ((early, "in the first half minute"), (late, "settled"))
@@ -186,6 +195,7 @@ def table(one: Comparison) -> list[str]:
                 _shown(trials, lambda t: t.lost_s, "{:.1f}"),
                 _shown(trials, lambda t: t.kdamond_cpu_s, "{:.1f}"),
                 _shown(trials, lambda t: t.daemon_cpu_s, "{:.1f}"),
+                _shown(trials, lambda t: t.waited, "{:.2f}"),
             )
         )
     return lines(rows)

@@ -1,7 +1,7 @@
 """Computes how fast a program ran, from the cells of its trials. Pure.
 
-A trial has three windows: `before` the configuration was started, the `first half minute` from then
-on, and `settled`, the last quarter of a minute.
+A trial has three windows: `before` the configuration was started, the `first half minute` that it
+was in force, and `settled`, the last quarter of a minute.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,6 +51,8 @@ class Trial:
     """The program's memory that was on the slow node at first and is on the fast node at last."""
     down_bytes: int
     """The same in the other direction."""
+    waited: float | None
+    """Processors of the host that the emulator waited for, on average over the time in force."""
     lost_s: float | None
     """The share that the fast node did not serve, summed up over the time in force."""
     kdamond_cpu_s: float | None
@@ -67,10 +69,10 @@ def trial(configuration: str, number: int, seen: dict[str, Any]) -> Trial:
     served, samples = seen["served"], seen["samples"]
     ends = served["at_s"]
     last_s = ends[-1]
-    began_s = seen["began_s"]
+    begin_s = seen["in_force_s"]
     bounds = {
         "before": (ends[0] + WARM_S - 1, seen["before_end_s"]),
-        "first half minute": (began_s, began_s + FIRST_S),
+        "first half minute": (begin_s, begin_s + FIRST_S),
         "settled": (last_s - SETTLED_S, last_s),
     }
     fast, pages = str(seen["fast"]), seen["pages"]
@@ -83,10 +85,21 @@ def trial(configuration: str, number: int, seen: dict[str, Any]) -> Trial:
         (samples["moved"][-1] - samples["moved"][0]) * PAGE,
         pages["up"] * PAGE,
         pages["down"] * PAGE,
-        lost_s(seen, began_s, began_s + seen["after"]),
+        waited(seen, begin_s),
+        lost_s(seen, begin_s, begin_s + seen["after"]),
         seen["kdamond_cpu_s"],
         seen["daemon_cpu_s"],
     )
+
+
+def waited(seen: dict[str, Any], begin_s: float) -> float | None:
+    """Return for how long the emulator waited for the host from then on, in seconds per second."""
+    served, counts = seen["served"], seen["waited_ns"]
+    first = next((i for i, at in enumerate(served["at_s"]) if at >= begin_s), None)
+    if first is None or len(counts) != len(served["at_s"]) + 1:
+        return None
+    seconds = sum(served["seconds"][first + 1 :])
+    return (counts[-1] - counts[first + 1]) / 1e9 / seconds if seconds else None
 
 
 def lost_s(seen: dict[str, Any], begin_s: float, end_s: float) -> float | None:
@@ -158,7 +171,7 @@ def grouped(seen: dict[str, Any], step_s: float) -> list[tuple[float, float | No
     Time is counted from the start of the configuration.
     """
     served = seen["served"]
-    starts = [a - length - seen["began_s"] for a, length in
+    starts = [a - length - seen["in_force_s"] for a, length in
               zip(served["at_s"], served["seconds"], strict=True)]  # fmt: skip
     found: list[tuple[float, float | None]] = []
     if not starts:

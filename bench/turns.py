@@ -13,7 +13,9 @@ from tests.vm.slow import Mark
 def split(
     told: Mapping[str, Any], marks: Sequence[Mark], nodes: Sequence[int]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return the name and the document of each turn: its seconds, and the misses at their ends."""
+    """Return the name and the document of each turn: its seconds, and what the marks at their ends
+    say.
+    """
     shared = {name: value for name, value in told.items() if name not in ("turns", "served")}
     served = told["served"]
     for position, turn in enumerate(told["turns"]):
@@ -32,6 +34,7 @@ def split(
                 **turn,
                 "served": {name: column[first:last] for name, column in served.items()},
                 "misses": misses,
+                "waited_ns": [mark.waited_ns for mark in marks[first : last + 1]],
             },
         )
 

@@ -22,7 +22,8 @@
  *
  * Each miss is counted for its node. A program in the guest marks a moment by touching the next
  * line of the page MARKS, which it has mapped: the plugin then writes a line to the file, with the
- * number of the line that was touched and the misses of each node so far.
+ * number of the line that was touched, the misses of each node so far, and for how long the emulator
+ * has waited for processors of the host.
  *
  * The page after it switches how memory waits, for all processors, from now on. Its line 0: as the
  * arguments say, which is how it begins. Line 1: all nodes as the fastest one, to compare with. Line
@@ -31,6 +32,7 @@
  * No Debian package has QEMU's header for plugins, so this file declares what it uses. These names
  * and types are part of version 4 of the interface (QEMU 9.2 and later).
  */
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -185,6 +187,33 @@ static void pay(struct cpu *cpu, struct node *node, uint64_t line)
 	stream->when = until > now ? until : now;
 }
 
+/*
+ * Return for how long all threads of the emulator have waited for a processor of the host, in ns. It
+ * is the second number of schedstat, and stays 0 on a host without that file.
+ */
+static unsigned long long waited_ns(void)
+{
+	DIR *threads = opendir("/proc/self/task");
+	unsigned long long sum = 0, ran, waited;
+	struct dirent *one;
+
+	while (threads && (one = readdir(threads))) {
+		char path[300];
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", one->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		if (fscanf(file, "%llu %llu", &ran, &waited) == 2)
+			sum += waited;
+		fclose(file);
+	}
+	if (threads)
+		closedir(threads);
+	return sum;
+}
+
 /* Write the counters of all processors. Another processor may be changing its own just now. */
 static void mark(uint64_t line)
 {
@@ -196,7 +225,7 @@ static void mark(uint64_t line)
 			misses += __atomic_load_n(&cpus[i].misses[node], __ATOMIC_RELAXED);
 		fprintf(counts, " %llu", (unsigned long long)misses);
 	}
-	fprintf(counts, "\n");
+	fprintf(counts, " %llu\n", waited_ns());
 	fflush(counts);
 }
 

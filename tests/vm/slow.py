@@ -48,12 +48,13 @@ class Span:
 class Mark:
     """A moment that a program in the guest has marked.
 
-    It has the line that was touched, and how many accesses of user code had missed the caches until
-    then, by node.
+    It has the line that was touched, how many accesses of user code had missed the caches until
+    then, by node, and for how long the emulator had waited for processors of the host.
     """
 
     line: int
     misses: tuple[int, ...]
+    waited_ns: int = 0
 
 
 def spans(machine: MachineModel) -> tuple[Span, ...]:
@@ -120,7 +121,7 @@ def parse_marks(text: str, machine: MachineModel) -> tuple[Mark, ...]:
     lines = text.splitlines(keepends=True)
     rows = [tuple(map(int, line.split())) for line in lines if line.endswith("\n")]
     nodes = len(machine.nodes)
-    wrong = next((row for row in rows if len(row) != nodes + 1), None)
+    wrong = next((row for row in rows if len(row) != nodes + 2), None)
     if wrong is not None:
         raise VmError(f"a mark of {nodes} nodes has {len(wrong)} numbers: {wrong}")
-    return tuple(Mark(row[0], row[1:]) for row in rows)
+    return tuple(Mark(row[0], row[1:-1], row[-1]) for row in rows)

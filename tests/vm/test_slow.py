@@ -88,9 +88,9 @@ def test_a_machine_without_figures_cannot_be_slow() -> None:
 
 
 def test_marks_are_read_but_for_one_that_was_cut_off() -> None:
-    assert slow.parse_marks("0 10 20\n1 30 40\n2 5", TWO_TIER) == (
-        Mark(0, (10, 20)),
-        Mark(1, (30, 40)),
+    assert slow.parse_marks("0 10 20 7\n1 30 40 9\n2 5", TWO_TIER) == (
+        Mark(0, (10, 20), 7),
+        Mark(1, (30, 40), 9),
     )
     assert slow.parse_marks("", TWO_TIER) == ()
 

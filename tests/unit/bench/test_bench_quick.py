@@ -30,9 +30,12 @@ def seen(before: int = 1000, after: int = 1000, **other: Any) -> dict[str, Any]:
         },
         # Node 0 serves three of four.
         "misses": {"0": [30 * i for i in range(126)], "1": [10 * i for i in range(126)]},
+        # The emulator waits for a tenth of a second in each second.
+        "waited_ns": [i * 100_000_000 for i in range(126)],
         "samples": {"at_s": [25.0, 125.0], "moved": [105, 1129]},
         "before_end_s": 25.0,
         "began_s": 25.0,
+        "in_force_s": 25.0,
         "before": BEFORE,
         "after": AFTER,
         "fill_s": 60.0,
@@ -110,6 +113,11 @@ def test_what_moved_is_compared_with_what_came_up_and_stayed() -> None:
     assert found.moved_per_stayed == 2.0
     none = {"first": {"0": 1000}, "last": {"0": 1000}, "up": 3, "down": 3}
     assert throughput.trial("none", 1, seen(pages=none)).moved_per_stayed is None
+
+
+def test_how_long_the_emulator_waited_for_the_host() -> None:
+    assert throughput.trial("tierd", 1, seen()).waited == pytest.approx(0.1)
+    assert throughput.trial("tierd", 1, seen(waited_ns=[1, 2])).waited is None
 
 
 def test_lost_seconds_are_weighted_by_what_the_slow_node_served() -> None:

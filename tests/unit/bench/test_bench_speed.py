@@ -39,17 +39,18 @@ def test_a_loss_is_told_before_anything_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("early", "late", "verdict"),
+    ("early", "late", "waited", "verdict"),
     [
-        ([1.0, 1.0, 1.0], [1.05, 1.1, 0.9], "tierd wins"),
-        ([1.0, 1.0, 1.0], [0.99, 1.0, 1.01], "alike"),
-        ([0.9, 0.9, 0.9], [1.2, 1.2, 1.2], "**tierd loses** in the first half minute"),
-        ([1.0, 1.0, 1.0], [0.9, 0.97, 1.2], "**tierd loses** settled"),
-        ([1.2, 1.2], [1.2, 1.2], "fewer than 3 trials"),
+        ([1.0, 1.0, 1.0], [1.05, 1.1, 0.9], 0.0, "tierd wins"),
+        ([1.0, 1.0, 1.0], [1.05, 1.1, 0.9], 0.3, "the host was too busy"),
+        ([1.0, 1.0, 1.0], [0.99, 1.0, 1.01], 0.2, "alike"),
+        ([0.9, 0.9, 0.9], [1.2, 1.2, 1.2], 0.0, "**tierd loses** in the first half minute"),
+        ([1.0, 1.0, 1.0], [0.9, 0.97, 1.2], 0.0, "**tierd loses** settled"),
+        ([1.2, 1.2], [1.2, 1.2], 0.0, "fewer than 3 trials"),
     ],
 )
-def test_verdicts(early: list[float], late: list[float], verdict: str) -> None:
-    assert speed.verdict(early, late) == verdict
+def test_verdicts(early: list[float], late: list[float], waited: float, verdict: str) -> None:
+    assert speed.verdict(early, late, waited) == verdict
 
 
 def test_figures_are_of_pairs_in_the_same_boot() -> None:
