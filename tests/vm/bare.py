@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +40,7 @@ ENVIRONMENT = {
 }
 
 # The mounts end with the command. No program in there can change this machine's kernel.
-ENTER = """\
+MOUNTS = """\
 set -e
 mount -t proc proc "$0/proc"
 mount --bind "$0/proc/sys" "$0/proc/sys"
@@ -46,6 +48,8 @@ mount -o remount,bind,ro "$0/proc/sys"
 mount -t sysfs -o ro sysfs "$0/sys"
 mount --rbind /dev "$0/dev"
 mount -t tmpfs tmpfs "$0/run"
+"""
+ENTER = """\
 exec chroot "$0" sh -c 'cd /PLACE && exec "$@"' sh "$@"
 """.replace("PLACE", PLACE)
 
@@ -73,28 +77,40 @@ def run(suite: str, argv: list[str]) -> int:
     """Run a command in a new copy, on our terminal. Return its exit status."""
     if os.geteuid() != 0:
         raise Missing("only root can make a root file system and run a command in it")
+    with copy(suite) as root:
+        shutil.copytree(PROJECT, root / PLACE, ignore=LEFT_OUT, symlinks=True)
+        passed = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+        return subprocess.run(
+            [*mounted(root, ENTER), *argv], env={**ENVIRONMENT, **passed}, check=False
+        ).returncode
+
+
+@contextmanager
+def copy(suite: str) -> Iterator[Path]:
+    """Make a new copy of the root, which reaches the network as this machine does."""
     whole = base(suite)
     root = Path(tempfile.mkdtemp(prefix="tierd-bare.", dir=cache.folder()))
     try:
         apt.run(["cp", "-a", f"{whole}/.", str(root)])
         _equip(root)
-        words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, str(root)]
-        passed = {name: os.environ[name] for name in VARIABLES if name in os.environ}
-        return subprocess.run(
-            [*words, *argv], env={**ENVIRONMENT, **passed}, check=False
-        ).returncode
+        yield root
     finally:
         cache.remove(root)
 
 
+def mounted(root: Path, then: str) -> list[str]:
+    """Return the words that run a shell's lines beside the root, with its mounts made."""
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
+    return [*words, MOUNTS + then, str(root)]
+
+
 def _equip(root: Path) -> None:
-    """Copy the checkout as it is now, and how this machine reaches the network."""
+    """Copy how this machine reaches the network."""
     for name in FILES:
         if Path("/", name).is_file():
             shutil.copyfile(Path("/", name), root / name)
     way = apt.way(apt.run(["apt-config", "dump"]))
     (root / "etc/apt/apt.conf.d/50way").write_text(way)
-    shutil.copytree(PROJECT, root / PLACE, ignore=LEFT_OUT, symlinks=True)
 
 
 def main() -> int:
