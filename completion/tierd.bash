@@ -5,12 +5,13 @@
 #    source ~/.local/share/bash_completion/tierd
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_tierd_subparsers=(run observe record simulate plan tiers check import doctor status events history top why reload pause resume restore print)
+_shtab_tierd_subparsers=(run observe record simulate report plan tiers check import doctor status events history top why reload pause resume restore print)
 
 _shtab_tierd_run_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --demo --observe --for)
 _shtab_tierd_observe_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --for)
 _shtab_tierd_record_option_strings=(-h --help --root --run-dir --state-dir --no-color --simulate --for)
 _shtab_tierd_simulate_option_strings=(-h --help --root --run-dir --state-dir --no-color --builtin --dram --cxl --target-hit --price --latency --config --json --svg)
+_shtab_tierd_report_option_strings=(-h --help --root --run-dir --state-dir --no-color --ab --before --turns --for --command --prometheus --query --better --save --html --json)
 _shtab_tierd_plan_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --writes --json --diff --format --observe)
 _shtab_tierd_tiers_option_strings=(-h --help --root --run-dir --state-dir --no-color --json --config --simulate)
 _shtab_tierd_check_option_strings=(-h --help --root --run-dir --state-dir --no-color --machine)
@@ -30,10 +31,11 @@ _shtab_tierd_option_strings=(-h --help --version)
 
 _shtab_tierd_why_pos_0_COMPGEN=_tierd_nodes
 
+_shtab_tierd_report___better_choices=(higher lower)
 _shtab_tierd_plan___format_choices=(damo)
-_shtab_tierd_print_pos_0_choices=(alerts completion completion-bash completion-fish completion-zsh config dashboard otel-collector pcp preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-profile schema-simulate schema-status schema-tiers schema-top scrape-config tuned unit)
-_shtab_tierd_print_pos_1_choices=(aggressive bash cgroup-classes doctor events fish gentle history import observe plan profile simulate status three-tier tiers top zsh)
-_shtab_tierd_pos_0_choices=(run observe record simulate plan tiers check import doctor status events history top why reload pause resume restore print)
+_shtab_tierd_print_pos_0_choices=(alerts completion completion-bash completion-fish completion-zsh config dashboard otel-collector pcp preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-profile schema-report schema-simulate schema-status schema-tiers schema-top scrape-config tuned unit)
+_shtab_tierd_print_pos_1_choices=(aggressive bash cgroup-classes doctor events fish gentle history import observe plan profile report simulate status three-tier tiers top zsh)
+_shtab_tierd_pos_0_choices=(run observe record simulate report plan tiers check import doctor status events history top why reload pause resume restore print)
 
 _shtab_tierd_run__h_nargs=0
 _shtab_tierd_run___help_nargs=0
@@ -53,6 +55,10 @@ _shtab_tierd_simulate__h_nargs=0
 _shtab_tierd_simulate___help_nargs=0
 _shtab_tierd_simulate___no_color_nargs=0
 _shtab_tierd_simulate___json_nargs=0
+_shtab_tierd_report__h_nargs=0
+_shtab_tierd_report___help_nargs=0
+_shtab_tierd_report___no_color_nargs=0
+_shtab_tierd_report___json_nargs=0
 _shtab_tierd_plan__h_nargs=0
 _shtab_tierd_plan___help_nargs=0
 _shtab_tierd_plan___no_color_nargs=0

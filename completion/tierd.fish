@@ -58,8 +58,8 @@ function _shtab_tierd_using
   test "$_shtab_tierd_cmdpath" = "$argv"
 end
 
-set -g _shtab_tierd_commands run observe record simulate plan tiers check import doctor status events history top why reload pause resume restore print
-set -g _shtab_tierd_opts_with_value --builtin --bundle --config --cxl --dram --for --format --latency --machine --price --root --run-dir --simulate --since --state-dir --svg --target-hit
+set -g _shtab_tierd_commands run observe record simulate report plan tiers check import doctor status events history top why reload pause resume restore print
+set -g _shtab_tierd_opts_with_value --ab --before --better --builtin --bundle --command --config --cxl --dram --for --format --html --latency --machine --price --prometheus --query --root --run-dir --save --simulate --since --state-dir --svg --target-hit --turns
 
 complete -c tierd -e
 complete -c tierd -f
@@ -109,6 +109,23 @@ complete -c tierd -n '_shtab_tierd_using simulate' -l latency -x -d 'in nanoseco
 complete -c tierd -n '_shtab_tierd_using simulate' -l config -x -d 'default: /etc/tierd/tierd.yaml and tierd.d'
 complete -c tierd -n '_shtab_tierd_using simulate' -l json -d 'one JSON object'
 complete -c tierd -n '_shtab_tierd_using simulate' -l svg -x -d 'write the curve as an SVG picture; - prints it'
+complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a report -d 'say if it helped: before against after, or on against off in turns'
+complete -c tierd -n '_shtab_tierd_using report' -s h -l help -d 'show this help message and exit'
+complete -c tierd -n '_shtab_tierd_using report' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'
+complete -c tierd -n '_shtab_tierd_using report' -l run-dir -x -d 'the daemon'"'"'s socket and state (default: $TIERD_RUN_DIR, or /run/tierd)'
+complete -c tierd -n '_shtab_tierd_using report' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
+complete -c tierd -n '_shtab_tierd_using report' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
+complete -c tierd -n '_shtab_tierd_using report' -l ab -x -d 'pause and resume tierd in turns of this length, such as 10min'
+complete -c tierd -n '_shtab_tierd_using report' -l before -x -d 'compare with what an earlier report saved (--save)'
+complete -c tierd -n '_shtab_tierd_using report' -l turns -x -d 'pairs of turns, for --ab (default: 6)'
+complete -c tierd -n '_shtab_tierd_using report' -l for -x -d 'how long to measure without --ab (default: 5min)'
+complete -c tierd -n '_shtab_tierd_using report' -l command -x -d 'prints the application'"'"'s own figure, a number'
+complete -c tierd -n '_shtab_tierd_using report' -l prometheus -x -d 'ask this Prometheus for the application'"'"'s own figure'
+complete -c tierd -n '_shtab_tierd_using report' -l query -x -d 'the query for --prometheus'
+complete -c tierd -n '_shtab_tierd_using report' -l better -xka "higher lower" -d 'which values of the application'"'"'s figure are good (default: higher)'
+complete -c tierd -n '_shtab_tierd_using report' -l save -x -d 'save it for --before'
+complete -c tierd -n '_shtab_tierd_using report' -l html -x -d 'write one web page that can be sent'
+complete -c tierd -n '_shtab_tierd_using report' -l json -d 'one JSON object'
 complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a plan -d 'show what tierd would do, in words; changes nothing'
 complete -c tierd -n '_shtab_tierd_using plan' -s h -l help -d 'show this help message and exit'
 complete -c tierd -n '_shtab_tierd_using plan' -l root -x -d 'read sys/ and proc/ below DIR (default: /)'
@@ -229,5 +246,5 @@ complete -c tierd -n '_shtab_tierd_using print' -l root -x -d 'read sys/ and pro
 complete -c tierd -n '_shtab_tierd_using print' -l run-dir -x -d 'the daemon'"'"'s socket and state (default: $TIERD_RUN_DIR, or /run/tierd)'
 complete -c tierd -n '_shtab_tierd_using print' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
 complete -c tierd -n '_shtab_tierd_using print' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
-complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 0' -ka "alerts completion completion-bash completion-fish completion-zsh config dashboard otel-collector pcp preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-profile schema-simulate schema-status schema-tiers schema-top scrape-config tuned unit" -d 'alerts, completion NAME, config, dashboard, otel-collector, pcp, preset NAME, recording-rules, schema NAME, scrape-config, tuned, unit'
-complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 1' -ka "aggressive bash cgroup-classes doctor events fish gentle history import observe plan profile simulate status three-tier tiers top zsh" -d 'which one. completion: bash, fish, zsh; preset: aggressive, cgroup-classes, gentle, observe, three-tier; schema: doctor, events, history, import, plan, profile, simulate, status, tiers, top'
+complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 0' -ka "alerts completion completion-bash completion-fish completion-zsh config dashboard otel-collector pcp preset preset-aggressive preset-cgroup-classes preset-gentle preset-observe preset-three-tier recording-rules schema schema-doctor schema-events schema-history schema-import schema-plan schema-profile schema-report schema-simulate schema-status schema-tiers schema-top scrape-config tuned unit" -d 'alerts, completion NAME, config, dashboard, otel-collector, pcp, preset NAME, recording-rules, schema NAME, scrape-config, tuned, unit'
+complete -c tierd -n '_shtab_tierd_using print; and test $_shtab_tierd_npos -eq 1' -ka "aggressive bash cgroup-classes doctor events fish gentle history import observe plan profile report simulate status three-tier tiers top zsh" -d 'which one. completion: bash, fish, zsh; preset: aggressive, cgroup-classes, gentle, observe, three-tier; schema: doctor, events, history, import, plan, profile, report, simulate, status, tiers, top'

@@ -20,7 +20,7 @@ from tierd.doctor import doctor
 from tierd.importing import imported
 from tierd.profile import profile
 from tierd.record import snapshot
-from tierd.views import forecast, history, planned, render, whoview
+from tierd.views import forecast, history, planned, render, report, whoview
 
 Schema = dict[str, Any]
 
@@ -55,6 +55,7 @@ PUBLISHED = (
     Published("history", history.SCHEMA, history.Document),
     Published("import", imported.SCHEMA, imported.Document),
     Published("plan", planned.SCHEMA, planned.Document),
+    Published("report", report.SCHEMA, report.Document),
     Published("simulate", forecast.SCHEMA, forecast.Document),
     Published("status", snapshot.SCHEMA, snapshot.Snapshot),
     Published("top", whoview.SCHEMA, whoview.Document),

@@ -327,6 +327,15 @@ VERBS = {
             ("tierd simulate --builtin zipf --svg curve.svg", "the curve over all sizes"),
         ),
     ),
+    "report": Verb(
+        "say if it helped: before against after, or on against off in turns",
+        heat_options.report,
+        (
+            ("sudo tierd report --ab 10min --html report.html", "two hours, and a page to send"),
+            ("tierd report --for 10min --save before.json", "before tierd is enabled"),
+            ("tierd report --for 10min --before before.json", "after it is"),
+        ),
+    ),
     "plan": Verb(
         "show what tierd would do, in words; changes nothing",
         _plan,

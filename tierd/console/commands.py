@@ -239,6 +239,15 @@ def simulate(arguments: argparse.Namespace, say: Say) -> ExitCode:
     return asking.command(arguments, say)
 
 
+def report(arguments: argparse.Namespace, say: Say) -> ExitCode:
+    """Say if it helped."""
+    from tierd.console import report as comparing
+
+    looked = _looked(arguments)
+    machine = f"the SIMULATED machine {looked.simulated}" if looked.simulated else "this machine"
+    return comparing.command(arguments, looked.sysfs, machine, say)
+
+
 def events(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Print events from disk; the daemon need not run."""
     import time
@@ -387,6 +396,7 @@ COMMANDS = {
     "run": run,
     "plan": plan,
     "simulate": simulate,
+    "report": report,
     "record": record,
     "tiers": tiers,
     "check": check,

@@ -1,9 +1,11 @@
-"""The options of `tierd record` and `tierd simulate`."""
+"""The options of `tierd record`, `tierd simulate` and `tierd report`."""
 
 import argparse
 
 from tierd.console.options import (
     config_option,
+    count_value,
+    duration_ms,
     for_option,
     json_option,
     pair_value,
@@ -78,3 +80,46 @@ def simulate(simulate: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the curve as an SVG picture; - prints it",
     )
+
+
+def report(report: argparse.ArgumentParser) -> None:
+    how = report.add_mutually_exclusive_group()
+    how.add_argument(
+        "--ab",
+        dest="ab_ms",
+        type=duration_ms,
+        metavar="DURATION",
+        help="pause and resume tierd in turns of this length, such as 10min",
+    )
+    how.add_argument(
+        "--before",
+        type=path_value,
+        metavar="FILE",
+        help="compare with what an earlier report saved (--save)",
+    )
+    report.add_argument(
+        "--turns",
+        type=count_value,
+        default=6,
+        metavar="N",
+        help="pairs of turns, for --ab (default: 6)",
+    )
+    for_option(report, "how long to measure without --ab (default: 5min)", 300_000)
+    report.add_argument(
+        "--command", metavar="COMMAND", help="prints the application's own figure, a number"
+    )
+    report.add_argument(
+        "--prometheus", metavar="URL", help="ask this Prometheus for the application's own figure"
+    )
+    report.add_argument("--query", metavar="QUERY", help="the query for --prometheus")
+    report.add_argument(
+        "--better",
+        choices=["higher", "lower"],
+        default="higher",
+        help="which values of the application's figure are good (default: higher)",
+    )
+    report.add_argument("--save", type=path_value, metavar="FILE", help="save it for --before")
+    report.add_argument(
+        "--html", type=path_value, metavar="FILE", help="write one web page that can be sent"
+    )
+    json_option(report)

@@ -13,6 +13,8 @@ SIZE_MIN = 64 << 20
 SIZE_MAX = 1 << 50
 # Prices and latencies above this are mistakes.
 PAIR_MAX = 1e9
+# More pairs of turns take longer than anybody waits.
+COUNT_MAX = 1000
 
 
 def json_option(verb: "argparse._ActionsContainer", about: str = "one JSON object") -> None:
@@ -96,6 +98,12 @@ def pair_value(text: str) -> tuple[float, float]:
     if not (0 < fast < PAIR_MAX and 0 < slow < PAIR_MAX):
         raise argparse.ArgumentTypeError(f"expected two positive numbers, found {text!r}")
     return fast, slow
+
+
+def count_value(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= COUNT_MAX:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {COUNT_MAX}, found {text!r}")
+    return int(text)
 
 
 def duration_ms(text: str) -> int:

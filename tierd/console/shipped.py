@@ -26,6 +26,7 @@ FILES = {
     "schema-import": "schema/import.schema.json",
     "schema-plan": "schema/plan.schema.json",
     "schema-profile": "schema/profile.schema.json",
+    "schema-report": "schema/report.schema.json",
     "schema-simulate": "schema/simulate.schema.json",
     "schema-status": "schema/status.schema.json",
     "schema-tiers": "schema/tiers.schema.json",

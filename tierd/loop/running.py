@@ -137,7 +137,13 @@ def _node(running: Running, node: NodeSample) -> NodeStatus:
         hot_bytes=sensed.hot_bytes if sensed else None,
         cold_bytes=sensed.cold_bytes if sensed else None,
         vmstat=node.counters,
+        heat_bytes=sensed.heat_bytes if sensed and _has_sensors(running, node.node) else None,
     )
+
+
+def _has_sensors(running: Running, node: int) -> bool:
+    sensors = running.applied.plan.sensors if running.applied else ()
+    return any(one.node == node for one in sensors)
 
 
 def _headroom_bytes(running: Running, node: NodeSample) -> int | None:

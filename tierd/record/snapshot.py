@@ -36,6 +36,8 @@ class NodeStatus:
     """Memory that nobody accesses and that could go to a slower node, free memory included."""
     vmstat: tuple[tuple[str, int], ...] = ()
     """The node's own counters of promotion and demotion, in pages since boot."""
+    heat_bytes: int | None = None
+    """Bytes in use, weighted by how often they are touched; None where nobody senses it."""
 
 
 @dataclass(frozen=True, slots=True)

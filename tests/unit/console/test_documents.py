@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 
 from tests.fixtures import machines
-from tests.fixtures.answers import ANSWER
+from tests.fixtures.answers import ANSWER, REPORT
 from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN, parked
 from tierd.clock import SystemClock
 from tierd.configuration.config import Config
@@ -33,6 +33,7 @@ from tierd.record.rundir import RunDir
 from tierd.record.snapshot import EventStatus, Snapshot
 from tierd.sim import demo
 from tierd.views import forecast, history
+from tierd.views import report as reports
 from tools import document_schemas
 from tools.document_schemas import PUBLISHED, Published
 
@@ -111,6 +112,7 @@ DOCUMENTS: dict[str, Callable[[Path], Document]] = {
     "history-two": lambda folder: json.loads(
         history.as_json(chronicle.readings(kept(folder), NOW - 60, NOW + 60), NOW - 60, NOW + 60)
     ),
+    "report-turns": lambda _: json.loads(json.dumps(reports.as_document(REPORT))),
     "simulate-sizes": lambda _: json.loads(json.dumps(forecast.as_document(ANSWER))),
     "history-none": lambda _: json.loads(history.as_json((), NOW - 60, NOW)),
 }

@@ -70,6 +70,7 @@ WORDS = {
     "resume": ["resume"],
     "record": ["record {tmp}/evil.json --root {tmp}/root"],
     "simulate": ["simulate {tmp}/evil.json", "simulate {tmp}/profile.jsonl --dram 64G"],
+    "report": ["report --for 100ms --before {tmp}/evil.json --root {tmp}/root"],
     "restore": ["restore --print --root {tmp}/root"],
     "print": ["print config"],
 }

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from tests.fixtures import machines
-from tests.fixtures.answers import ANSWER
+from tests.fixtures.answers import ANSWER, REPORT
 from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN
 from tierd import cli
 from tierd.record.chronicle import Chronicle
 from tierd.record.rundir import RunDir
 from tierd.record.snapshot import EventStatus, Snapshot, document, look
 from tierd.views import forecast
+from tierd.views import report as reports
 
 GOLDEN = Path(__file__).parent / "shapes.json"
 POLICY = Path(__file__).parent.parent / "importing" / "policies" / "hmsdk.yaml"
@@ -112,6 +113,7 @@ def shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Shap
         "tierd.plan/1": from_command(f"plan --json --root {root}", capsys),
         "tierd.doctor/1": from_command(f"doctor --json --root {root}", capsys),
         "tierd.events/1": from_command(f"events --json --state-dir {tmp_path}", capsys),
+        "tierd.report/1": shape_of(json.loads(json.dumps(reports.as_document(REPORT)))),
         "tierd.simulate/1": shape_of(json.loads(json.dumps(forecast.as_document(ANSWER)))),
         "tierd.history/1": from_command(f"history --json --state-dir {tmp_path}", capsys),
     }

@@ -38,6 +38,8 @@ CORE = {
     "tierd.console.arguments",
     "tierd.console.commands",
     "tierd.console.directories",
+    "tierd.console.heat_options",
+    "tierd.console.options",
     "tierd.console.shipped",
     "tierd.errors",
     "tierd.record",
