@@ -1,7 +1,6 @@
 """`tierd doctor --measure` finds how slow the memory of a guest is."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -9,26 +8,19 @@ from tests.vm import guest, slow
 from tests.vm.slow import Slowness
 from tierd.sim import machine_model
 
-# An emulated processor reads 200 MB/s. With less bandwidth than that the memory is the limit.
-NARROWER = 40
-KNOWN = machine_model.load("two-tier")
-TWO_TIER = replace(
-    KNOWN,
-    nodes=tuple(
-        replace(node, bandwidth_mbps=(node.bandwidth_mbps or 0) // NARROWER) for node in KNOWN.nodes
-    ),
-)
+TWO_TIER = machine_model.load("two-tier")
 
-SLOWNESS = Slowness()
+# Slow enough that the work of an emulated processor between two accesses does not count. The
+# bandwidth is more than such a processor can use, so it is not judged here.
+SLOWNESS = Slowness(stretch=40)
 
-# The accepted error of the difference of two latencies, and of the ratio of two bandwidths, with
-# the noise of a shared host.
+# The accepted error of the difference of two latencies, with the noise of a shared host.
 TOLERANCE = 0.25
 
 
 @pytest.mark.vm
 @pytest.mark.rare
-def test_the_figures_are_those_of_the_memory() -> None:
+def test_the_latencies_are_those_of_the_memory() -> None:
     command = guest.Command(
         ("python3", "-B", "-m", "tierd", "doctor", "--measure", "--json"), timeout_s=600
     )
@@ -37,9 +29,7 @@ def test_the_figures_are_those_of_the_memory() -> None:
     told = f"{fast} {below}"
     assert fast["refused"] == below["refused"] == "", told
     assert (fast["firmware_latency_ns"], below["firmware_latency_ns"]) == (100, 300)
+    assert min(fast["read_mbps"], below["read_mbps"]) > 0, told
     asked = {node.id: slow.latency_ps(node, SLOWNESS) / 1000 for node in TWO_TIER.nodes}
     more_ns = below["latency_ns"] - fast["latency_ns"]
     assert more_ns == pytest.approx(asked[1] - asked[0], rel=TOLERANCE), told
-    lines = {node.id: slow.line_ps(node, SLOWNESS) for node in TWO_TIER.nodes}
-    narrower = fast["read_mbps"] / below["read_mbps"]
-    assert narrower == pytest.approx(lines[1] / lines[0], rel=TOLERANCE), told
