@@ -180,7 +180,7 @@ def test_a_pause_may_come_while_nothing_can_run(verb: Verb) -> None:
 @pytest.mark.parametrize("series", ["6.12", NEW])
 @pytest.mark.parametrize("what", RELOADS)
 def test_who_asks_at_once_after_a_reload_sees_a_whole_picture(series: str, what: str) -> None:
-    made = loop(series, "two-tier", hot("hot", 1, 300), block_pages=512)
+    made = loop(series, "two-tier", hot("hot", 1, 450), block_pages=512)
     made.read_config = lambda: RELOADS[what]
     seen: list[Snapshot] = []
     ask = Event(Verb.reload, "test", lambda _: seen.append(made.snapshots[-1]))

@@ -35,6 +35,12 @@ IN_ORDER = Weights(0, 0, 0)
 ROUND_S = 6.0
 RESET_ROUND_S = 2.0
 
+# A round that demotes is quicker: it makes the room for the other one, and is followed by a pause
+# as long as the idle time.
+DEMOTE_ROUND_S = 3.0
+
+_ROUND_S = {Visit.reset: RESET_ROUND_S, Visit.demote: DEMOTE_ROUND_S}
+
 # The most pages that one sweep visits per second. A visit of a mapped page takes 0.2 to 1 us on
 # real machines, so this is at most a quarter of a processor.
 PAGES_PER_S_MAX = 1 << 18
@@ -74,7 +80,9 @@ def sweeps(
     # Only a visit that promotes needs one that clears.
     if any(visit is Visit.promote for visit, _ in kinds):
         kinds.append((Visit.clear, nearest))
-    kinds.append((Visit.reset, nearest))
+    # Only a visit that demotes needs pages that are old at the start.
+    if any(visit is Visit.demote for visit, _ in kinds):
+        kinds.append((Visit.reset, nearest))
     window_us = by_region[0].window_us
     rate = min(one.rate_max_bytes_per_s for one in by_region)
     return tuple(
@@ -149,7 +157,7 @@ def _quota_bytes(
     With a part of a page, kernels before 7.2 begin at the first address again in each window. If
     the rate limit is less than a page, nothing is visited.
     """
-    round_s = RESET_ROUND_S if visit is Visit.reset else ROUND_S
+    round_s = _ROUND_S.get(visit, ROUND_S)
     speed = min(round_bytes / round_s, PAGES_PER_S_MAX * page_bytes)
     if visit is not Visit.reset:
         speed = min(speed, VISITED_PER_RATE_MAX * rate_bytes_per_s)

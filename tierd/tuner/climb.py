@@ -23,7 +23,7 @@ from tierd.tuner.gate import (
 
 # Promotion begins when this part of the room ahead is free, and waits when nothing is. Between the
 # two, both sweeps run for a while.
-RESUME_SHARE = 0.25
+RESUME_SHARE = 0.5
 
 # The sweep that promotes is close to the other one if it is behind by so many windows at most. If a
 # command takes a tenth of a second, it cannot be closer.
@@ -40,16 +40,18 @@ WAITED_SHARE_MAX = 0.3
 
 # Seconds between two rounds that did not help: at first, doubled each time, and at most.
 REST_S_MIN = 2.0
-REST_S_MAX = 60.0
+REST_S_MAX = 600.0
 
-# A round helps if it lowers the heat of the slow node by this share of the lowest heat so far. Heat
-# is averaged over HEAT_S seconds, because a single measurement varies.
-HELPS_SHARE = 0.1
+# A round helps if it brings so much of all heat up: the heat of the slow node is lower by this
+# share of the heat of both nodes. Heat is averaged over HEAT_S seconds, because a single
+# measurement varies.
+HELPS_SHARE = 0.03
 HEAT_S = 8.0
 
-# After a round that did not help, heat is calm. If it rises, the rest is over: by this share of
-# what it was and by so many times its usual swing. Both are averaged over CALM_S seconds.
-WAKES_SHARE = 0.2
+# After a round, heat is calm until it rises. Then the climb begins anew. It rises by this share of
+# the heat of both nodes and by so many times its usual swing. What is usual is averaged over CALM_S
+# seconds.
+WAKES_SHARE = 0.1
 WAKES_SWINGS = 3.0
 CALM_S = 60.0
 
@@ -63,10 +65,10 @@ class Stage(StrEnum):
     """The sweep that clears runs. The one that promotes follows after the lag."""
     takes = "takes"
     """Both run."""
+    drains = "drains"
+    """The sweep that clears has stopped. The one that promotes goes on to the same place."""
     waits = "waits"
-    """Both wait where they are, until there is room."""
-    ends = "ends"
-    """The sweep that clears has finished the round. The other one follows after the lag."""
+    """Both wait at the same place, until there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class Climb:
     """Promotion by page from one node."""
 
     lag_s: float = 0.0
-    """How long before its visit a page is cleared; it comes up if it was touched in this time."""
+    """How long before its visit a page is cleared, if that is more than a window. The page comes up
+    if it was touched in this time."""
     stage: Stage = Stage.rests
     stage_s: float = 0.0
     """How long it has been in this stage."""
@@ -93,16 +96,18 @@ class Climb:
     """The share of visited memory that came up lately."""
     heat: float | None = None
     """The heat of the node, averaged over HEAT_S."""
+    heat_above: float = 0.0
+    """The heat of the node that pages come up to, averaged in the same way."""
     least_heat: float | None = None
     """The lowest heat at the end of a round, since heat last rose."""
     calm_heat: float | None = None
-    """The heat since the last round, averaged over CALM_S; None if that round helped."""
+    """The heat since the last round, averaged over CALM_S; None before the first one."""
     swing: float = 0.0
     """How far the heat usually is from its average."""
 
     @property
     def calm(self) -> bool:
-        """True if the last round did not help, and heat has not risen since."""
+        """True if a round is over, and heat has not risen since."""
         return self.calm_heat is not None
 
     @property
@@ -110,13 +115,17 @@ class Climb:
         """True while a round is under way, or follows soon."""
         return self.stage is not Stage.rests or self.stage_ends_s - self.stage_s <= REST_S_MIN
 
+    def comes_bytes_per_s(self, seen: Seen) -> float:
+        """Return how much comes up per second while both sweeps run."""
+        runs = self.stage in (Stage.clears, Stage.takes)
+        return self.yield_share * seen.bytes_per_s if runs else 0.0
+
 
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a tick, and which of its two sweeps open or close."""
     now = _felt(before, seen)
     now = replace(
         now,
-        lag_s=max(seen.window_s, now.lag_s),
         stage_s=now.stage_s + seen.seconds,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
@@ -130,15 +139,16 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             return _enter(now, Stage.takes), {}
         case Stage.takes:
             return _taking(now, seen, room)
+        case Stage.drains if now.stage_s >= now.stage_ends_s:
+            done = now.cleared_bytes >= seen.round_bytes
+            return _ended(now, seen, idle_s) if done else _enter(now, Stage.waits), {}
         case Stage.waits:
             if not room.stopped and not room.reserved_bytes:
                 now = replace(now, waited_s=now.waited_s + seen.seconds)
             if begins:
-                return _resumed(now, seen, room)
+                return _clearing(now, seen)
             if now.waited_s > max(idle_s, now.took_s):
-                return _ended(now, idle_s), {}
-        case Stage.ends if now.stage_s >= now.stage_ends_s:
-            return _ended(now, idle_s), {}
+                return _ended(now, seen, idle_s), {}
         case _:
             pass
     return now, {}
@@ -146,13 +156,16 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
 
 def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     """Open the sweep that clears, and later the other one, so that it is behind by the lag."""
-    lacks = now.lag_s * seen.bytes_per_s - seen.behind_bytes
+    lacks = max(seen.window_s, now.lag_s) * seen.bytes_per_s - seen.behind_bytes
     if not _is_close(seen):
         # What it would visit was cleared long ago, so all of it would look young. So the other
         # sweep goes around the node once, and comes up from behind.
         lacks += seen.round_bytes
-    after_s = max(0.0, lacks) / seen.bytes_per_s
-    promote = Gate(is_open=False, then_open=True, after_s=after_s) if after_s else OPEN
+    if lacks <= 0:
+        return _enter(now, Stage.takes), {Visit.clear: OPEN, Visit.promote: OPEN}
+    # Either may begin up to a window late. Where the other one has not been yet, all looks young.
+    after_s = lacks / seen.bytes_per_s + seen.window_s
+    promote = Gate(is_open=False, then_open=True, after_s=after_s)
     return _enter(now, Stage.clears, after_s), {Visit.clear: OPEN, Visit.promote: promote}
 
 
@@ -161,30 +174,31 @@ def _is_close(seen: Seen) -> bool:
     return seen.behind_bytes <= CLOSE_WINDOWS * seen.window_bytes
 
 
-def _resumed(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
-    """Go on with a round after a wait. A short lag hardly matters, a long one is made anew."""
-    if _is_close(seen):
-        return _taking(_enter(now, Stage.takes), seen, room)
-    return _clearing(now, seen)
-
-
 def _taking(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
     now = replace(now, took_s=now.took_s + seen.seconds)
-    if room.stopped or room.spare_bytes <= 0:
-        if not room.stopped and not room.reserved_bytes:
+    # What was cleared and not visited yet. If both sweeps stopped now, all of it would look young
+    # when they go on. So the sweep that promotes visits it first, and there must be room for that.
+    drain_s = max(0.0, seen.behind_bytes) / seen.bytes_per_s
+    spare_bytes = room.spare_bytes - now.yield_share * max(0.0, seen.behind_bytes)
+    full = room.stopped or spare_bytes <= 0
+    if full or now.cleared_bytes >= seen.round_bytes:
+        if full and not room.stopped and not room.reserved_bytes:
             # Too many pages came up, so a page must be hotter from now on.
-            now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
-        return _enter(now, Stage.waits), {Visit.promote: CLOSED, Visit.clear: CLOSED}
+            now = replace(now, lag_s=now.lag_s / 2)
+        return _draining(now, drain_s)
     if seen.behind_bytes < seen.window_bytes / 2:
         # It has caught up: it would visit pages that were not cleared in this round.
         return _clearing(now, seen)
-    if now.cleared_bytes >= seen.round_bytes:
-        # The sweep that promotes goes on until it has visited all that was cleared.
-        after_s = seen.behind_bytes / seen.bytes_per_s
-        later = Gate(is_open=True, then_open=False, after_s=after_s)
-        return _enter(now, Stage.ends, after_s), {Visit.clear: CLOSED, Visit.promote: later}
-    gate = until(room.spare_bytes, now.yield_share, seen)
-    return now, {Visit.promote: gate, Visit.clear: gate}
+    gate = until(spare_bytes, now.yield_share, seen)
+    if gate.then_open:
+        return now, {Visit.promote: OPEN, Visit.clear: OPEN}
+    later = replace(gate, after_s=gate.after_s + drain_s)
+    return now, {Visit.promote: later, Visit.clear: gate}
+
+
+def _draining(now: Climb, drain_s: float) -> tuple[Climb, Gates]:
+    promote = Gate(is_open=True, then_open=False, after_s=drain_s) if drain_s else CLOSED
+    return _enter(now, Stage.drains, drain_s), {Visit.clear: CLOSED, Visit.promote: promote}
 
 
 def _enter(now: Climb, stage: Stage, ends_s: float = 0.0) -> Climb:
@@ -193,11 +207,14 @@ def _enter(now: Climb, stage: Stage, ends_s: float = 0.0) -> Climb:
 
 def _felt(now: Climb, seen: Seen) -> Climb:
     """Update the averages of the heat. If calm heat has risen, the climb begins anew."""
-    lately = seen.heat if now.heat is None else moving(now.heat, seen.heat, seen.seconds, HEAT_S)
-    now = replace(now, heat=lately)
+    lately, above = seen.heat, seen.heat_above
+    if now.heat is not None:
+        lately = moving(now.heat, lately, seen.seconds, HEAT_S)
+        above = moving(now.heat_above, above, seen.seconds, HEAT_S)
+    now = replace(now, heat=lately, heat_above=above)
     if now.calm_heat is None:
         return now
-    rise, usual = lately - now.calm_heat, WAKES_SHARE * now.calm_heat
+    rise, usual = lately - now.calm_heat, WAKES_SHARE * (now.calm_heat + above)
     if rise > usual + WAKES_SWINGS * now.swing:
         anew = replace(now, rest_s=0.0, lag_s=0.0, calm_heat=None, least_heat=None, swing=0.0)
         return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
@@ -209,25 +226,30 @@ def _felt(now: Climb, seen: Seen) -> Climb:
     )
 
 
-def _ended(now: Climb, idle_s: float) -> Climb:
+def _ended(now: Climb, seen: Seen, idle_s: float) -> Climb:
     """Return a climb after a round, with the next lag, and how long it rests."""
     heat = now.heat or 0.0
-    helped = now.least_heat is None or heat < (1 - HELPS_SHARE) * now.least_heat
+    helps = HELPS_SHARE * (heat + now.heat_above)
+    helped = now.least_heat is None or heat < now.least_heat - helps
     waited = now.waited_s > WAITED_SHARE_MAX * (now.waited_s + now.took_s)
-    rest_s = 0.0 if helped else min(REST_S_MAX, max(REST_S_MIN, 2 * now.rest_s))
+    longer_s = max(seen.window_s, now.lag_s) * GROWTH
+    took_s = now.took_s + now.waited_s
+    longest_s = max(took_s, REST_S_MAX)
+    rest_s = 0.0 if helped else min(longest_s, max(REST_S_MIN, took_s, 2 * now.rest_s))
     return replace(
         _enter(now, Stage.rests, rest_s),
         rounds=now.rounds + 1,
-        lag_s=now.lag_s if waited else min(now.lag_s * GROWTH, idle_s / IDLE_PER_LAG),
+        lag_s=now.lag_s if waited else min(longer_s, idle_s / IDLE_PER_LAG),
         rest_s=rest_s,
         least_heat=heat if now.least_heat is None else min(heat, now.least_heat),
-        calm_heat=None if helped else heat,
+        calm_heat=heat,
     )
 
 
 def reason(now: Climb, sweep: Sweep, room: Room) -> str:
     """Return what a climb does now, in words."""
-    touched = f"what is touched within {now.lag_s:.1f} s"
+    lag_s = max(now.lag_s, sweep.window_us / 1e6)
+    touched = f"what is touched within {lag_s:.1f} s"
     match now.stage:
         case Stage.rests if room.stopped:
             return f"closed: {room.stopped}"
@@ -241,4 +263,5 @@ def reason(now: Climb, sweep: Sweep, room: Room) -> str:
             return f"waits in the middle of a round: {why}"
         case _:
             done = min(1.0, now.cleared_bytes / sweep.round_bytes)
-            return f"visits pages, {done:.0%} of the round: {touched} goes up"
+            share = f"{now.yield_share:.1%} of the last ones"
+            return f"visits pages, {done:.0%} of the round: {touched} goes up, {share}"

@@ -112,6 +112,7 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         wanted_bytes=demotion.ahead_bytes(node, coming),
         reserved_bytes=coming * node.measurement.seconds,
         fits_bytes=max(0.0, fits - by_region * CLEAR_S),
+        is_short=node.now.free_bytes < node.short_bytes,
         stopped=_stopped(node),
     )
 

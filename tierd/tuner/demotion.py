@@ -20,10 +20,6 @@ AHEAD_PER_HEAT = 1.25
 # quota it would need a second to start again, and promotion would have no room.
 PAYING_SHARE = 1 / 8
 
-# Where visits to pages make the room, regions help if so much is lacking below the mark, as a share
-# of the node. A region that looks cold may have a hot page.
-SHORT_SHARE = 0.01
-
 # If most tries fail, and then all succeed, demotion makes too much room. Until the next round it
 # makes at most this many times the missing room.
 OVER_MAX = 2.0
@@ -38,8 +34,9 @@ def demote(
     """
     free = node.now.free_bytes
     if node.goes_by_page(fits_bytes) and not node.must_have_room:
-        # Visits to its pages make the room. Whole regions only go if that is not enough.
-        headroom = node.now.mark_bytes - round(SHORT_SHARE * node.now.total_bytes)
+        # Visits to its pages make the room. Whole regions only go if that is not enough: a region
+        # that looks cold may have a hot page.
+        headroom = node.short_bytes
         coming_bytes_per_s = 0.0
     lacking = headroom + ahead_bytes(node, coming_bytes_per_s) - free
     if lacking < node.dead_bytes:

@@ -7,14 +7,15 @@ time. A page that was not touched since the last round goes down.
 from dataclasses import dataclass, replace
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner.gate import CLOSED, YIELD_FIRST, Gate, Seen, until, yield_share
+from tierd.tuner.gate import CLOSED, Gate, Seen, until, yield_share
 from tierd.units import format_size
 
-# Seconds without a touch after which a page may go down: the least, and the most. The time grows by
-# IDLE_GROWTH with each round that did not help, so that an exchange in vain comes to an end.
+# Seconds without a touch after which a page may go down: the least, and the most. Between the two,
+# it is this share of the time for which the heat below has not risen: what is idle for long may
+# stay so for long. So an exchange slows down, and comes to an end.
 IDLE_S_MIN = 8.0
-IDLE_S_MAX = 60.0
-IDLE_GROWTH = 1.5
+IDLE_S_MAX = 600.0
+IDLE_PER_CALM = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,15 @@ class Descent:
 
     idle_s: float = IDLE_S_MIN
     """The least length of a round; a page goes down if it was not touched in this time."""
+    calm_s: float = 0.0
+    """How long the heat below has not risen."""
     is_open: bool = False
     round_s: float = 0.0
     """How long this round has taken, whether the sweep was open or not."""
     visited_bytes: int = 0
     """The memory that was visited in this round."""
     rounds: int = 0
-    yield_share: float = YIELD_FIRST
+    yield_share: float = 1.0
     """The share of visited memory that went down lately."""
 
 
@@ -58,7 +61,8 @@ def reason(now: Descent, sweep: Sweep, lacks_bytes: float, gate: Gate) -> str:
     """Return what a descent does now, in words."""
     if gate.is_open:
         return (
-            f"visits pages: what was not touched for {now.idle_s:.0f} s goes down; "
+            f"visits pages: what was not touched for {now.idle_s:.0f} s goes down, "
+            f"{now.yield_share:.1%} of the last ones; "
             f"{format_size(round(lacks_bytes))} of room wanted"
         )
     if lacks_bytes <= 0:

@@ -14,9 +14,14 @@ from tierd.tuner.average import moving
 # Free memory that demotion makes for pages that come up, as a share of the fast node.
 AHEAD_SHARE = 0.04
 
-# The share of visited memory that moves: what is expected at first, what is expected at least, and
-# the seconds over which it is averaged. By this share a sweep is closed before the next tick, when
-# it will have made the room that is wanted, or used the room that there is.
+# While pages come up, demotion makes room for so many seconds of that too, at most as much again.
+# Demotion takes some seconds to find pages that are idle.
+AHEAD_S = 2.0
+
+# The share of visited memory that moves: what is expected to come up at first, what is expected at
+# least, and the seconds over which it is averaged. All that is visited may go down at first. By
+# this share a sweep is closed before the next tick, when it will have made the room that is
+# wanted, or used the room that there is.
 YIELD_FIRST = 0.5
 YIELD_MIN = 0.02
 YIELD_S = 2.0
@@ -57,6 +62,8 @@ class Room:
     """The room beyond the headroom that is wanted for what comes up by regions."""
     fits_bytes: float = inf
     """How much more memory the slower nodes have room for."""
+    is_short: bool = False
+    """Programs have used what should be free."""
     stopped: str = ""
     """Why nothing may come up now; empty if it may."""
 
@@ -81,6 +88,8 @@ class Seen:
     can_tell: bool = True
     """False if samples make pages old so often that visits cannot tell what is idle."""
     heat: float = 0.0
+    heat_above: float = 0.0
+    """The heat of the node that pages come up to."""
     behind_bytes: float = 0.0
     """How far the sweep that promotes is behind the one that clears. Negative if it is ahead."""
     visited_bytes: Mapping[Visit, int] = field(default_factory=dict)

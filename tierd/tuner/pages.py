@@ -12,8 +12,8 @@ from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import budget, climb, descent
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import Climb, Stage
-from tierd.tuner.descent import IDLE_GROWTH, IDLE_S_MAX, Descent
-from tierd.tuner.gate import CLOSED, Gate, Room, Seen, fitting_bytes
+from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, Descent
+from tierd.tuner.gate import AHEAD_S, CLOSED, Gate, Room, Seen, fitting_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,8 @@ class Decided:
 
 def begin(sweeps: Iterable[Sweep], *, new: bool) -> PagesState:
     """Return the first state. The kdamonds are `new`, or adopted."""
-    return PagesState(reset_bytes={one.node: 0 for one in sweeps} if new else {})
+    resets = {one.node: 0 for one in sweeps if one.visit is Visit.reset}
+    return PagesState(reset_bytes=resets if new else {})
 
 
 def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
@@ -139,16 +140,19 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     room = now.rooms[sweep.target_node]
     if not (now.seen[node].can_tell and now.can_tell(sweep.target_node)):
         room = replace(room, stopped="most pages are huge, and regions see those better")
-    elif state.is_new(node):
-        room = replace(room, stopped="pages are young from when they were filled")
     elif state.debts_bytes[sweep.id] > 0:
         room = replace(room, stopped="it has moved more than its rate allows")
     elif state.budgets[node].is_used_up and before.stage is Stage.rests:
         room = replace(room, stopped="its processor time is used up (`cost`)")
-    above = state.descents.get(sweep.target_node, Descent(idle_s=now.idle_s_min))
-    seen = replace(now.seen[node], behind_bytes=now.behind_bytes(sweep, clear))
+    above = state.descents.get(sweep.target_node, Descent())
+    seen = replace(
+        now.seen[node],
+        behind_bytes=now.behind_bytes(sweep, clear),
+        heat_above=now.seen[sweep.target_node].heat if sweep.target_node in now.seen else 0.0,
+    )
     after, told = climb.step(before, seen, room, above.idle_s)
-    above = replace(above, idle_s=_idle_s(above, now.idle_s_min, before, after))
+    woke = before.calm and not after.calm
+    above = replace(above, calm_s=0.0) if woke else above
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}
     return replace(
         state,
@@ -161,30 +165,30 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     )
 
 
-def _idle_s(above: Descent, least_s: float, before: Climb, after: Climb) -> float:
-    """Return the next idle time of the node that a climb goes to."""
-    if before.calm and not after.calm and before.rounds == after.rounds:
-        return least_s
-    if after.rounds > before.rounds and after.calm:
-        return max(least_s, min(IDLE_S_MAX, above.idle_s * IDLE_GROWTH))
-    return above.idle_s
-
-
 def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
     room = now.rooms[node]
-    before = state.descents.get(node, Descent(idle_s=now.idle_s_min))
+    before = state.descents.get(node, Descent())
+    calm_s = before.calm_s + now.seen[node].seconds
+    # Room for what programs allocate is needed soon, whatever is idle the longest.
+    idle_s = 0.0 if room.is_short else min(IDLE_S_MAX, IDLE_PER_CALM * calm_s)
+    before = replace(before, calm_s=calm_s, idle_s=max(now.idle_s_min, idle_s))
     sweep = now.turn(node, Visit.demote, before.rounds)
     # A climb from this node clears its pages, so that all of them would look idle soon after.
     cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
     if cleared:
         before = replace(before, round_s=0.0, visited_bytes=0)
-    comes_up = any(
-        one.visit is Visit.promote and one.target_node == node and state.climbs[one.node].wants_room
+    climbs = [
+        (state.climbs[one.node], now.seen[one.node])
         for one in now.sweeps
-    )
-    ahead = max(room.wanted_bytes, room.ahead_bytes if comes_up else 0.0)
+        if one.visit is Visit.promote and one.target_node == node
+    ]
+    ahead = room.wanted_bytes
+    if any(one.wants_room for one, _ in climbs):
+        # What is used until there is more room again comes on top.
+        comes = sum(one.comes_bytes_per_s(seen) for one, seen in climbs) * AHEAD_S
+        ahead = max(ahead, room.ahead_bytes + min(comes, room.ahead_bytes))
     lacks = min(room.fits_bytes, room.headroom_bytes + ahead - room.free_bytes)
-    least = min(room.fits_bytes, ahead) / 2
+    least = min(room.fits_bytes, ahead, room.ahead_bytes) / 2
     held = cleared or state.is_new(node) or state.debts_bytes[sweep.id] > 0
     held = held or not now.seen[node].can_tell or room.fits_bytes < fitting_bytes(sweep)
     held = held or (state.budgets[node].is_used_up and before.visited_bytes == 0)

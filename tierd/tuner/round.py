@@ -122,6 +122,10 @@ class Flow:
         return int(min(READY_BYTES, coming_bytes_per_s * self.habit.window_s))
 
 
+# If so much is lacking below the kernel's mark, as a share of the node, room is needed now.
+SHORT_SHARE = 0.01
+
+
 @dataclass(frozen=True, slots=True)
 class FastNode:
     """A node that memory is promoted to or demoted from, and all that the round knows of it."""
@@ -161,6 +165,11 @@ class FastNode:
             and fitting_bytes(sweep) <= fits_bytes
             for sweep in self.limits.sweeps
         )
+
+    @property
+    def short_bytes(self) -> int:
+        """The free memory below which room is needed now, whatever has to go."""
+        return self.now.mark_bytes - round(SHORT_SHARE * self.now.total_bytes)
 
     @property
     def promoted_bytes(self) -> int:

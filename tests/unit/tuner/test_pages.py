@@ -14,7 +14,7 @@ from tierd.topology import Topology
 from tierd.tuner import pages
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import Climb, Stage
-from tierd.tuner.descent import IDLE_GROWTH, IDLE_S_MAX, IDLE_S_MIN, Descent
+from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, IDLE_S_MIN, Descent
 from tierd.tuner.gate import CLOSED, OPEN, Room, Seen
 from tierd.tuner.pages import PagesState, Tick
 
@@ -117,15 +117,21 @@ def test_no_round_begins_when_the_processor_time_is_used_up() -> None:
 def test_first_all_pages_are_made_old() -> None:
     sweeps = sweeps_of(TWO)
     state = pages.begin(sweeps, new=True)
-    round_bytes = sweeps[0].round_bytes
-    part = {node: {Visit.reset: round_bytes // 2} for node in (0, 1)}
+    round_bytes = next(one.round_bytes for one in sweeps if one.visit is Visit.reset)
+    part = {0: {Visit.reset: round_bytes // 2}}
     state, _ = pages.decide(state, tick(visited=part, free_bytes=FLOOR))
     assert state.is_new(0)
-    assert state.is_new(1)
     state, decided = pages.decide(state, tick(visited=part, free_bytes=FLOOR))
     assert not state.is_new(0)
-    assert decided.gates["reset-pages-0"] == decided.gates["reset-pages-1"] == CLOSED
+    assert decided.gates["reset-pages-0"] == CLOSED
     assert not pages.begin(sweeps, new=False).is_new(0)
+
+
+def test_a_node_that_sends_nothing_down_need_not_be_made_old() -> None:
+    """A climb clears the pages that it visits."""
+    assert {one.node for one in sweeps_of(TWO) if one.visit is Visit.reset} == {0}
+    assert {one.node for one in sweeps_of(THREE) if one.visit is Visit.reset} == {0, 1}
+    assert not pages.begin(sweeps_of(TWO), new=True).is_new(1)
 
 
 def test_room_is_made_for_a_climb_and_not_for_one_that_rests() -> None:
@@ -137,19 +143,28 @@ def test_room_is_made_for_a_climb_and_not_for_one_that_rests() -> None:
     assert decided.gates[DOWN] == CLOSED
 
 
-def test_the_idle_time_grows_with_rounds_that_do_not_help() -> None:
-    ends = Climb(stage=Stage.ends, heat=1.0, least_heat=1.0, lag_s=0.1)
-    state = PagesState(climbs={1: ends}, descents={0: Descent(idle_s=10.0)})
-    state, _ = pages.decide(state, tick())
-    assert state.climbs[1].calm
-    assert state.descents[0].idle_s == 10 * IDLE_GROWTH
-    most = PagesState(climbs={1: ends}, descents={0: Descent(idle_s=IDLE_S_MAX)})
-    assert pages.decide(most, tick())[0].descents[0].idle_s == IDLE_S_MAX
+def test_the_idle_time_grows_while_heat_does_not_rise() -> None:
+    def idle_s(calm_s: float, *, free_bytes: int = FLOOR) -> float:
+        state = PagesState(descents={0: Descent(calm_s=calm_s)})
+        state, _ = pages.decide(state, tick(free_bytes=free_bytes))
+        return state.descents[0].idle_s
+
+    assert idle_s(0.0) == IDLE_S_MIN
+    assert idle_s(99.5) == 100 * IDLE_PER_CALM
+    assert idle_s(1e6) == IDLE_S_MAX
+
+
+def test_a_program_that_allocates_does_not_wait_for_the_idle_time() -> None:
+    state = PagesState(descents={0: Descent(calm_s=1000.0)})
+    now = tick(free_bytes=FLOOR)
+    short = replace(now, rooms={0: replace(now.rooms[0], is_short=True)})
+    assert pages.decide(state, now)[0].descents[0].idle_s > IDLE_S_MIN
+    assert pages.decide(state, short)[0].descents[0].idle_s == IDLE_S_MIN
 
 
 def test_the_idle_time_begins_anew_when_heat_rises() -> None:
     calm = Climb(stage_ends_s=60.0, heat=0.0, calm_heat=0.0, least_heat=0.0)
-    state = PagesState(climbs={1: calm}, descents={0: Descent(idle_s=40.0)})
+    state = PagesState(climbs={1: calm}, descents={0: Descent(calm_s=400.0)})
     now = tick()
     now = replace(now, seen={**now.seen, 1: replace(now.seen[1], heat=1000.0)})
     state, _ = pages.decide(state, now)
