@@ -129,10 +129,7 @@ PROGRAMS = (
 BY_NAME = {program.name: program for program in PROGRAMS}
 
 # The packages of all programs, which share one root file system.
-PACKAGES = (
-    "redis-server", "memcached", "postgresql", "sqlite3", "python3-hnswlib", "hpcc",
-    "liblinear-tools",
-)  # fmt: skip
+PACKAGES = ("redis-server", "memcached", "postgresql", "python3-hnswlib")
 
 # Our own programs in the guest, with the libraries that they are linked with.
 DRIVERS = {"keys": ("-lm",), "masim": ()}
