@@ -119,9 +119,10 @@ def guess(work: Work, share: float, fast_bytes: float, *, simulated: bool) -> Gu
     around = TRIAL_ERROR if simulated else TRIAL_ERROR + BETWEEN_ERROR
     half = sqrt(sampled**2 + around**2)
     low, high = share - half, min(share + half, work.best(fast_bytes) + sampled)
-    if work.hidden:
-        # What is known of a region is its mean. Its pages may be all alike, or far from it.
-        low, high = min(low, blind_share(work, fast_bytes)), 1.0
+    if work.capped:
+        # How hot the hottest pages are was continued from those below them, and not seen.
+        seen = Work(work.about, work.capped).best(USABLE * fast_bytes)
+        low -= max(0.0, work.best(USABLE * fast_bytes) - seen)
     return Guess(share, max(0.0, min(low, share)), min(1.0, max(high, share)))
 
 

@@ -10,7 +10,7 @@ from math import ceil, log
 
 from tierd.profile.load import Heat, Load, Stretch, Work, ordered
 from tierd.profile.panel import DISTANCES, LAGS, LOOKS, Kept
-from tierd.profile.profile import Line, Profile, Source
+from tierd.profile.profile import Line, Profile
 from tierd.profile.rates import BOUNDS_HZ, CLASSES, HOTTEST, TOUCHES_HZ
 from tierd.units import format_size
 
@@ -46,7 +46,8 @@ PAGE_BYTES = 4096
 
 def work(profile: Profile, name: str) -> Work:
     """Return the work that a profile shows."""
-    stretches = tuple(_stretches(profile))
+    stretches = tuple(_stretches(profile, tail=True))
+    capped = tuple(_stretches(profile, tail=False))
     most = max(one.load.bytes for one in stretches)
     hours = profile.minutes / 60
     length = f"{hours:.0f} h" if hours >= 2 else f"{profile.minutes} minutes"
@@ -56,7 +57,7 @@ def work(profile: Profile, name: str) -> Work:
         stretches=stretches,
         minutes=profile.minutes,
         pages=profile.header.pages * panels or None,
-        hidden=profile.header.source is not Source.panel,
+        capped=() if capped == stretches else capped,
     )
 
 
@@ -72,7 +73,7 @@ class _Minute:
         return Load(_plain(self.classes)).needed_bytes(NEED_SHARE)
 
 
-def _stretches(profile: Profile) -> Iterator[Stretch]:
+def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
     lines = sorted(
         (_minute(line, profile.header.tier_bytes) for line in profile.lines),
         key=lambda one: one.need_bytes,
@@ -83,7 +84,7 @@ def _stretches(profile: Profile) -> Iterator[Stretch]:
         classes = tuple(
             sum(one.classes[kind] * one.minutes for one in part) / total for kind in range(CLASSES)
         )
-        yield Stretch(Load(spread(classes), piece, drift), total / profile.minutes)
+        yield Stretch(Load(spread(classes, tail=tail), piece, drift), total / profile.minutes)
 
 
 def _minute(line: Line, tier_bytes: Sequence[int]) -> _Minute:

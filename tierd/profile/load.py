@@ -89,8 +89,8 @@ class Work:
     """For how long it was recorded; None if it was not recorded."""
     pages: int | None = None
     """How many pages were looked at in all; None if there is no such error."""
-    hidden: bool = False
-    """True if it is not known how the pages of a region differ."""
+    capped: tuple[Stretch, ...] = ()
+    """The same, if no page is touched more often than can be seen; empty if there is no doubt."""
 
     @property
     def bytes(self) -> float:

@@ -1,7 +1,7 @@
 """A panel: single pages of the machine, picked at random, each watched as a region. Pure.
 
 A region of one page cannot be split, and is not merged with one that does not touch it. So DAMON
-counts the touches of each page by itself, on every kernel. The panel stands for all memory, as a
+counts the touches of each page by itself. The panel stands for all memory, as a
 few thousand people stand for a country: what share of it is hot, for how long pages stay hot, and
 whether the pages beside a hot page are hot too.
 

@@ -33,14 +33,10 @@ NONE_KEPT = Kept()
 
 
 class Source(StrEnum):
-    """Who counted the touches. This decides how far a profile can be trusted."""
+    """Who counted the touches. Another source would be trusted less, and has another name."""
 
     panel = "panel"
     """Single pages, each watched by itself (`tierd record`)."""
-    regions = "regions"
-    """The regions of the daemon. A region is as hot as its pages are on average."""
-    damon_stat = "damon_stat"
-    """For how long regions were idle, as the kernel's module damon_stat tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Header:
     tier_bytes: tuple[int, ...]
     """The memory of each tier, the fastest first."""
     pages: int
-    """How many pages stand for the machine; 0 where regions were counted."""
+    """How many pages stand for the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +96,7 @@ class HeaderDocument(TypedDict):
     tier_bytes: list[int]
     """The memory of each tier, the fastest first."""
     pages: int
-    """How many pages stand for the machine; 0 where regions were counted."""
+    """How many pages stand for the machine."""
     bounds_hz: list[float]
     """The bounds between the classes of heat, in touches of a page per second."""
 

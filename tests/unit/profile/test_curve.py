@@ -88,12 +88,6 @@ def test_the_sampling_error_is_what_the_law_of_large_numbers_says() -> None:
     assert error == pytest.approx(0.5 * (0.96 / 40) ** 0.5, rel=0.25)
 
 
-def test_regions_hide_what_their_pages_do_so_the_interval_is_open_above() -> None:
-    guess = curve.guess(replace(WORK, hidden=True), 0.6, 3 * GIB, simulated=True)
-    assert guess.high == 1.0
-    assert guess.low <= curve.blind_share(WORK, 3 * GIB)
-
-
 def test_nothing_that_is_touched_is_served_in_full() -> None:
     idle = Work("w", (Stretch(Load((Heat(0.0, GIB),)), 1.0),))
     assert idle.best(GIB) == 1.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.profile.test_profile import HEADER, LINE
-from tierd.profile import from_profile
+from tierd.profile import curve, from_profile
 from tierd.profile.load import Load
 from tierd.profile.panel import Kept
 from tierd.profile.profile import Line, Profile
@@ -111,3 +111,19 @@ def test_memory_that_saturates_all_together_has_no_tail() -> None:
     classes = (100.0 * GIB, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0 * GIB)
     load = Load(from_profile.spread(classes))
     assert [one.bytes / GIB for one in load.heats] == [10.0, 100.0]
+
+
+def test_that_the_tail_was_not_seen_widens_the_interval_downwards() -> None:
+    slow = [0.0] * CLASSES
+    slow[0], slow[6], slow[7], slow[8] = 0.9, 0.06, 0.03, 0.01
+    line = replace(minute(0.25), heat=(tuple(slow), tuple(slow)), used=(1.0, 1.0))
+    work = from_profile.work(Profile(HEADER, (line,)), "p")
+    assert work.capped
+    open_below = curve.guess(work, 0.8, 2 * GIB, simulated=True)
+    seen = curve.guess(replace(work, capped=()), 0.8, 2 * GIB, simulated=True)
+    assert open_below.low < seen.low - 0.1
+    assert open_below.high == seen.high
+
+
+def test_where_nothing_saturates_there_is_no_doubt_about_a_tail() -> None:
+    assert not from_profile.work(Profile(HEADER, (minute(0.25),)), "p").capped
