@@ -20,8 +20,9 @@ Each *configuration* (a way of placing memory) runs the same *phases* in a virtu
 tiers. The workload knows its own pages and says where they are.
 [bench/README.md](../../bench/README.md) says how it is done, and how to do it elsewhere.
 `python -m bench report` makes this page from the files in `data/`. Each file is one trial, with
-all that was recorded over time. [missed.md](missed.md) says which bars are missed, and why. Words
-are in the [glossary](../glossary.md); N is the size of the fast node.
+all that was recorded over time. [missed.md](missed.md) says which bars are missed, and why.
+[programs.md](programs.md) has programs on slow memory. Words are in the
+[glossary](../glossary.md); N is the size of the fast node.
 
 **What you can read from it**: which configuration brings the hot set up, how long it takes, how
 many bytes it moves, stalls, processor time. **What you cannot**: a gain in speed. All nodes of a
