@@ -152,6 +152,7 @@ def begin(limits: Limits, grows_s: float | None) -> Tuning:
         scheduled={
             one.id: ready[one.id].scheduled(grows_s, one.window_us / 1e6)
             for one in limits.migrations
+            if one.id in ready
         },
     )
 
@@ -280,7 +281,7 @@ def ready_inputs(quotas_bytes: Mapping[str, int], limits: Limits) -> Inputs:
             quotas_bytes[one.id], READY_BYTES, one.quota_bytes_max, limits.page_bytes
         )
         for one in limits.migrations
-        if one.id in quotas_bytes
+        if one.id in quotas_bytes and one.begins_ready
     }
 
 

@@ -123,6 +123,11 @@ class Migration:
     reason: str
     grain: Grain = Grain.regions
 
+    @property
+    def begins_ready(self) -> bool:
+        """True if its quota grows at the start. Nothing is swapped out before that is wanted."""
+        return self.direction is not Direction.evict
+
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -254,7 +259,7 @@ class Plan:
         if not self.grows_at_start:
             return self.writes
         begun = [
-            *(input_writes(one, GROWING_INPUT) for one in self.of_regions),
+            *(input_writes(one, GROWING_INPUT) for one in self.of_regions if one.begins_ready),
             *(input_writes(one, OPEN_INPUT) for one in self.sweeps if one.visit is Visit.reset),
         ]
         first = {one.path: one.value for listed in begun for one in listed}
