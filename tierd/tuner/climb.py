@@ -35,7 +35,11 @@ GROWTH = 1.5
 # The idle time is at least so many times the lag. Pages between these two bars stay where they are.
 IDLE_PER_LAG = 16
 
-# The lag does not grow after a round that waited for more than this share of its time.
+# Where a round is long, the lag grows after each lap: so many seconds in which both sweeps ran. A
+# round of a small node is one lap.
+LAP_S = 6.0
+
+# The lag does not grow after a lap or a round that waited for more than this share of its time.
 WAITED_SHARE_MAX = 0.3
 
 # Seconds between two rounds that did not help: at first, doubled each time, and at most.
@@ -89,6 +93,10 @@ class Climb:
     """How long both sweeps ran in this round."""
     waited_s: float = 0.0
     """How long both waited for room in this round."""
+    lap_s: float = 0.0
+    """How long both sweeps ran in this lap."""
+    lap_waited_s: float = 0.0
+    """How long both waited for room in this lap."""
     cleared_bytes: int = 0
     """The memory that was cleared in this round."""
     rounds: int = 0
@@ -133,18 +141,24 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     begins = not room.stopped and room.spare_bytes > RESUME_SHARE * room.ahead_bytes
     match now.stage:
         case Stage.rests if begins and now.stage_s >= now.stage_ends_s:
-            begun = replace(now, took_s=0.0, waited_s=0.0, cleared_bytes=0)
+            begun = replace(
+                now, took_s=0.0, waited_s=0.0, lap_s=0.0, lap_waited_s=0.0, cleared_bytes=0
+            )
             return _clearing(begun, seen)
         case Stage.clears if now.stage_s >= now.stage_ends_s:
             return _enter(now, Stage.takes), {}
         case Stage.takes:
-            return _taking(now, seen, room)
+            return _taking(now, seen, room, idle_s)
         case Stage.drains if now.stage_s >= now.stage_ends_s:
             done = now.cleared_bytes >= seen.round_bytes
             return _ended(now, seen, idle_s) if done else _enter(now, Stage.waits), {}
         case Stage.waits:
             if not room.stopped and not room.reserved_bytes:
-                now = replace(now, waited_s=now.waited_s + seen.seconds)
+                now = replace(
+                    now,
+                    waited_s=now.waited_s + seen.seconds,
+                    lap_waited_s=now.lap_waited_s + seen.seconds,
+                )
             if begins:
                 return _clearing(now, seen)
             if now.waited_s > max(idle_s, now.took_s):
@@ -174,8 +188,8 @@ def _is_close(seen: Seen) -> bool:
     return seen.behind_bytes <= CLOSE_WINDOWS * seen.window_bytes
 
 
-def _taking(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
-    now = replace(now, took_s=now.took_s + seen.seconds)
+def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
+    now = replace(now, took_s=now.took_s + seen.seconds, lap_s=now.lap_s + seen.seconds)
     # What was cleared and not visited yet. If both sweeps stopped now, all of it would look young
     # when they go on. So the sweep that promotes visits it first, and there must be room for that.
     drain_s = max(0.0, seen.behind_bytes) / seen.bytes_per_s
@@ -189,11 +203,26 @@ def _taking(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
     if seen.behind_bytes < seen.window_bytes / 2:
         # It has caught up: it would visit pages that were not cleared in this round.
         return _clearing(now, seen)
+    if now.lap_s >= LAP_S and seen.round_bytes > 2 * LAP_S * seen.bytes_per_s:
+        now, longer_s = _lapped(now, seen, idle_s)
+        if longer_s > 0:
+            # The sweep that clears goes on, and the other one waits for as long.
+            later = Gate(is_open=False, then_open=True, after_s=longer_s)
+            return _enter(now, Stage.clears, longer_s), {Visit.clear: OPEN, Visit.promote: later}
     gate = until(spare_bytes, now.yield_share, seen)
     if gate.then_open:
         return now, {Visit.promote: OPEN, Visit.clear: OPEN}
     later = replace(gate, after_s=gate.after_s + drain_s)
     return now, {Visit.promote: later, Visit.clear: gate}
+
+
+def _lapped(now: Climb, seen: Seen, idle_s: float) -> tuple[Climb, float]:
+    """Return a climb after a lap, and how much longer its lag is."""
+    before_s = max(seen.window_s, now.lag_s)
+    lag_s = before_s
+    if now.lap_waited_s <= WAITED_SHARE_MAX * (now.lap_waited_s + now.lap_s):
+        lag_s = max(before_s, min(before_s * GROWTH, idle_s / IDLE_PER_LAG))
+    return replace(now, lag_s=lag_s, lap_s=0.0, lap_waited_s=0.0), lag_s - before_s
 
 
 def _draining(now: Climb, drain_s: float) -> tuple[Climb, Gates]:

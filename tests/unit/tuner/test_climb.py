@@ -10,6 +10,7 @@ from tierd.tuner import climb
 from tierd.tuner.climb import (
     GROWTH,
     IDLE_PER_LAG,
+    LAP_S,
     REST_S_MAX,
     REST_S_MIN,
     RESUME_SHARE,
@@ -71,6 +72,32 @@ def test_a_round_begins_with_clearing_and_promotes_a_lag_later() -> None:
 def test_the_lag_is_a_window_at_least() -> None:
     _, gates = climb.step(Climb(), replace(SEEN, behind_bytes=0), ROOM, IDLE_S)
     assert gates[Visit.promote].after_s == pytest.approx(2 * SEEN.window_s)
+
+
+def test_in_a_long_round_the_lag_grows_after_each_lap() -> None:
+    lag_s = 0.1
+    seen = replace(visited(behind=10 * MIB), round_bytes=100 * ROUND)
+    before = taking(lag_s=lag_s, lap_s=LAP_S)
+    after, gates = climb.step(before, seen, ROOM, IDLE_S)
+    assert after.stage is Stage.clears
+    assert after.lag_s == pytest.approx(GROWTH * lag_s)
+    assert gates[Visit.clear] == OPEN
+    assert not gates[Visit.promote].is_open
+    assert gates[Visit.promote].after_s == pytest.approx((GROWTH - 1) * lag_s)
+    assert (after.lap_s, after.lap_waited_s) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "round_bytes"),
+    [({"lap_s": LAP_S, "lap_waited_s": LAP_S}, 100 * ROUND), ({"lap_s": LAP_S}, ROUND)],
+)
+def test_the_lag_stays_after_a_lap_that_waited_and_within_a_short_round(
+    change: dict[str, float], round_bytes: int
+) -> None:
+    seen = replace(visited(behind=10 * MIB), round_bytes=round_bytes)
+    after, _ = climb.step(taking(lag_s=0.1, **change), seen, ROOM, IDLE_S)
+    assert after.stage is Stage.takes
+    assert after.lag_s == 0.1
 
 
 def test_no_round_begins_without_room() -> None:
