@@ -163,6 +163,20 @@ def test_each_node_is_visited_by_what_it_has_a_neighbour_for() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("gib", "kinds"), [(16, [Visit.demote, Visit.reset]), (512, [Visit.demote, Visit.clear])]
+)
+def test_on_a_large_node_the_sweep_that_demotes_follows_one_that_clears(
+    gib: int, kinds: list[Visit]
+) -> None:
+    fast, slow = TWO.nodes
+    (first,) = fast.ranges
+    large = replace(first, end=first.start + (gib << 30))
+    nodes = (replace(fast, size_bytes=gib << 30, ranges=(large,)), slow)
+    sweeps = policy.plan(replace(TWO, nodes=nodes), ALL, Config()).sweeps
+    assert [one.visit for one in sweeps if one.node == 0] == kinds
+
+
 def test_a_sweep_is_closed_at_first_and_limited() -> None:
     for can, gated in ((ALL, False), (without(Feature.fail_charge), True)):
         plan = policy.plan(TWO, can, Config())

@@ -42,8 +42,14 @@ DEMOTE_ROUND_S = 3.0
 _ROUND_S = {Visit.reset: RESET_ROUND_S, Visit.demote: DEMOTE_ROUND_S}
 
 # The most pages that one sweep visits per second. A visit of a mapped page takes 0.2 to 1 us on
-# real machines, so this is at most a quarter of a processor.
-PAGES_PER_S_MAX = 1 << 18
+# real machines, so this is a tenth to a half of a processor while the sweep runs. A round of 1 TiB
+# takes 9 minutes then. The budget (`cost`) says for how long sweeps may run.
+PAGES_PER_S_MAX = 1 << 19
+
+# Seconds. A round that takes longer is too long to wait for: what it looked at before is then not
+# idle, and has no use as a mark of what was touched since. So a sweep that demotes follows another
+# one that clears, as a sweep that promotes does.
+LONG_ROUND_S = 30.0
 
 # A sweep may find every page of a window to be one that moves. So it visits at most so many times
 # the rate limit, as a quota by region has it: the limit holds even if tierd is gone.
@@ -77,14 +83,16 @@ def sweeps(
     """
     nearest = by_region[0].target_node
     kinds = [(Visit(one.direction), one.target_node) for one in by_region]
-    # Only a visit that promotes needs one that clears.
-    if any(visit is Visit.promote for visit, _ in kinds):
-        kinds.append((Visit.clear, nearest))
-    # Only a visit that demotes needs pages that are old at the start.
-    if any(visit is Visit.demote for visit, _ in kinds):
-        kinds.append((Visit.reset, nearest))
     window_us = by_region[0].window_us
     rate = min(one.rate_max_bytes_per_s for one in by_region)
+    demotes = any(visit is Visit.demote for visit, _ in kinds)
+    visited = _quota_bytes(Visit.demote, page_bytes, round_bytes, rate, window_us)
+    is_long = demotes and round_bytes > LONG_ROUND_S * visited * 1e6 / window_us
+    if is_long or any(visit is Visit.promote for visit, _ in kinds):
+        kinds.append((Visit.clear, nearest))
+    # Only a visit that demotes needs pages that are old at the start.
+    if demotes and not is_long:
+        kinds.append((Visit.reset, nearest))
     return tuple(
         Sweep(
             id=_id(visit, by_region[0].source_node, target),

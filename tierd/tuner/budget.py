@@ -13,6 +13,10 @@ from tierd.units import BP_MAX
 # that heat that has just appeared is found soon.
 SAVED_S = 3600.0
 
+# A sweep that was stopped in the middle of a round goes on when this share of the most is left. It
+# then runs for some seconds at least: to stop and to begin again costs a lag each time.
+RESUME_SHARE = 0.05
+
 # Seconds over which the usual use is averaged. Processor time is counted in steps of 10 ms.
 USUAL_S = 10.0
 
@@ -26,13 +30,22 @@ class Budget:
     total_s: float | None = None
     """The processor time of the kdamond at the last tick; None if it was not known."""
 
+    saved_s: float = 0.0
+    """The most that can be left."""
+
     @property
     def is_used_up(self) -> bool:
         return self.left_s <= 0
 
+    @property
+    def is_low(self) -> bool:
+        """True if so little is left that a sweep that was stopped should not go on yet."""
+        return self.left_s <= RESUME_SHARE * self.saved_s
+
 
 def begin(cost_bp: int) -> Budget:
-    return Budget(left_s=SAVED_S * cost_bp / BP_MAX)
+    saved_s = SAVED_S * cost_bp / BP_MAX
+    return Budget(left_s=saved_s, saved_s=saved_s)
 
 
 def spend(

@@ -110,6 +110,7 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         floor_bytes=node.now.mark_bytes + node.huge_room_bytes,
         headroom_bytes=decision.headroom_bytes[node.id],
         wanted_bytes=demotion.ahead_bytes(node, coming),
+        sweep_bytes_per_s=node.sweep_bytes_per_s,
         reserved_bytes=coming * node.measurement.seconds,
         fits_bytes=max(0.0, fits - by_region * CLEAR_S),
         is_short=node.now.free_bytes < node.short_bytes,

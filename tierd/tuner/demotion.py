@@ -38,6 +38,9 @@ def demote(
         # that looks cold may have a hot page.
         headroom = node.short_bytes
         coming_bytes_per_s = 0.0
+    elif node.is_visited and not coming_bytes_per_s:
+        # Nothing comes up by regions, so visits make the room, as slowly as they are.
+        headroom = node.short_bytes
     lacking = headroom + ahead_bytes(node, coming_bytes_per_s) - free
     if lacking < node.dead_bytes:
         spare = format_size(max(0, free - headroom))

@@ -1,13 +1,15 @@
 """Demotion by page: sends pages of a node down that were not touched for a long time. Pure.
 
 One sweep visits the pages in the order of their addresses, in rounds that take at least the idle
-time. A page that was not touched since the last round goes down.
+time. A page that was not touched since the last round goes down. Where a round takes long, the
+sweep follows another one that clears, by the idle time: a page that was not touched in between goes
+down.
 """
 
 from dataclasses import dataclass, replace
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner.gate import CLOSED, Gate, Seen, until, yield_share
+from tierd.tuner.gate import CLOSED, OPEN, Gate, Gates, Seen, until, yield_share
 from tierd.units import format_size
 
 # Seconds without a touch after which a page may go down: the least, and the most. Between the two,
@@ -16,6 +18,13 @@ from tierd.units import format_size
 IDLE_S_MIN = 8.0
 IDLE_S_MAX = 600.0
 IDLE_PER_CALM = 0.25
+
+# A sweep that follows another one stops when the distance is less than this share of the idle time,
+# and goes on when it is the whole. The idle time grows, and both sweeps are as quick.
+CLOSE_SHARE = 0.75
+
+# The sweep that clears is ahead by this share of the node at most.
+AHEAD_SHARE_MAX = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,9 @@ class Descent:
     calm_s: float = 0.0
     """How long the heat below has not risen."""
     is_open: bool = False
+    """Whether room is wanted, and visits make it."""
+    follows: bool = False
+    """Whether the sweep that clears is far enough ahead for the one that demotes to follow."""
     round_s: float = 0.0
     """How long this round has taken, whether the sweep was open or not."""
     visited_bytes: int = 0
@@ -57,6 +69,39 @@ def step(
     return replace(now, is_open=True), until(lacks_bytes, now.yield_share, seen)
 
 
+def follow(
+    before: Descent, seen: Seen, lacks_bytes: float, least_bytes: float, *, held: bool
+) -> tuple[Descent, Gates]:
+    """Return a descent whose sweep follows one that clears, and which of the two are open."""
+    now = replace(
+        before,
+        visited_bytes=before.visited_bytes + seen.visited_bytes.get(Visit.demote, 0),
+        yield_share=yield_share(before.yield_share, seen, Visit.demote),
+    )
+    if now.visited_bytes >= seen.round_bytes:
+        now = replace(now, visited_bytes=0, rounds=now.rounds + 1)
+    wanted = lacks_bytes > (0 if before.is_open else least_bytes)
+    if held or not wanted:
+        return replace(now, is_open=False, follows=False), {
+            Visit.demote: CLOSED,
+            Visit.clear: CLOSED,
+        }
+    # Half a round at most: else nobody could tell which of the two is behind.
+    ahead = min(now.idle_s * seen.bytes_per_s, seen.round_bytes * AHEAD_SHARE_MAX)
+    close = CLOSE_SHARE if before.follows else 1.0
+    follows = seen.behind_bytes >= close * ahead
+    lasts_s = max(0.0, ahead - seen.behind_bytes) / seen.bytes_per_s
+    clear = CLOSED
+    if follows or lasts_s >= seen.seconds:
+        clear = OPEN
+    elif lasts_s > 0:
+        clear = Gate(is_open=True, then_open=False, after_s=lasts_s)
+    demote = until(lacks_bytes, now.yield_share, seen) if follows else CLOSED
+    if follows and seen.behind_bytes >= ahead + seen.seconds * seen.bytes_per_s:
+        clear = CLOSED
+    return replace(now, is_open=True, follows=follows), {Visit.demote: demote, Visit.clear: clear}
+
+
 def reason(now: Descent, sweep: Sweep, lacks_bytes: float, gate: Gate) -> str:
     """Return what a descent does now, in words."""
     if gate.is_open:
@@ -65,6 +110,8 @@ def reason(now: Descent, sweep: Sweep, lacks_bytes: float, gate: Gate) -> str:
             f"{now.yield_share:.1%} of the last ones; "
             f"{format_size(round(lacks_bytes))} of room wanted"
         )
+    if now.is_open and not now.follows and not gate.is_open:
+        return f"waits: pages are cleared, and visited {now.idle_s:.0f} s later"
     if lacks_bytes <= 0:
         return f"closed: node {sweep.node} has its room"
     if now.visited_bytes >= sweep.round_bytes:

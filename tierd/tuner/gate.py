@@ -11,8 +11,10 @@ from math import inf
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
 
-# Free memory that demotion makes for pages that come up, as a share of the fast node.
+# Free memory that demotion makes for pages that come up, as a share of the fast node, and at most
+# as much as a sweep visits in some seconds: more would only lie unused on a large node.
 AHEAD_SHARE = 0.04
+AHEAD_SWEEP_S = 4.0
 
 # While pages come up, demotion makes room for so many seconds of that too, at most as much again.
 # Demotion takes some seconds to find pages that are idle.
@@ -56,6 +58,8 @@ class Room:
     floor_bytes: int
     """Promotion waits below it."""
     headroom_bytes: int
+    sweep_bytes_per_s: float = inf
+    """How fast the sweeps visit memory whose pages come up to it."""
     reserved_bytes: float = 0.0
     """The free memory that what comes up by regions will use until the next tick."""
     wanted_bytes: float = 0.0
@@ -73,7 +77,7 @@ class Room:
 
     @property
     def ahead_bytes(self) -> float:
-        return AHEAD_SHARE * self.total_bytes
+        return min(AHEAD_SHARE * self.total_bytes, AHEAD_SWEEP_S * self.sweep_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)

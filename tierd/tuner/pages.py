@@ -142,7 +142,7 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
         room = replace(room, stopped="most pages are huge, and regions see those better")
     elif state.debts_bytes[sweep.id] > 0:
         room = replace(room, stopped="it has moved more than its rate allows")
-    elif state.budgets[node].is_used_up and before.stage is Stage.rests:
+    elif _is_used_up(state.budgets[node], runs=before.stage in (Stage.clears, Stage.takes)):
         room = replace(room, stopped="its processor time is used up (`cost`)")
     above = state.descents.get(sweep.target_node, Descent())
     seen = replace(
@@ -191,10 +191,23 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     least = min(room.fits_bytes, ahead, room.ahead_bytes) / 2
     held = cleared or state.is_new(node) or state.debts_bytes[sweep.id] > 0
     held = held or not now.seen[node].can_tell or room.fits_bytes < fitting_bytes(sweep)
-    held = held or (state.budgets[node].is_used_up and before.visited_bytes == 0)
-    after, gate = descent.step(before, now.seen[node], lacks, least, held=held)
+    held = held or _is_used_up(state.budgets[node], runs=before.is_open)
+    gates: dict[str, Gate] = {}
+    clears = [one for one in now.sweeps if one.node == node and one.visit is Visit.clear]
+    if clears and node not in state.climbs:
+        behind = now.behind_bytes(sweep, clears[0])
+        seen = replace(now.seen[node], behind_bytes=behind)
+        after, told = descent.follow(before, seen, lacks, least, held=held)
+        gates[clears[0].id], gate = told[Visit.clear], told[Visit.demote]
+    else:
+        after, gate = descent.step(before, now.seen[node], lacks, least, held=held)
     return replace(state, descents={**state.descents, node: after}), Decided(
-        {sweep.id: gate},
+        {**gates, sweep.id: gate},
         {sweep.id: descent.reason(after, sweep, lacks, gate)},
         frozenset({sweep.id}) if gate.is_open else frozenset(),
     )
+
+
+def _is_used_up(left: Budget, *, runs: bool) -> bool:
+    """Return whether sweeps must stop, or must not begin."""
+    return left.is_used_up if runs else left.is_low

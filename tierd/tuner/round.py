@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
+from tierd.plans.visits import LONG_ROUND_S
 from tierd.topology import huge_page_bytes
 from tierd.tuner.gate import fitting_bytes
 from tierd.tuner.habit import Habit
@@ -43,9 +44,6 @@ SATURATED = 0.75
 # Seconds. If samples come to the same page more often, visits find most pages old. Huge pages are
 # few, so samples come to them often. Regions see them well: a region has few of them.
 SAMPLED_S_MIN = 5.0
-
-# Seconds. If a round of visits to the pages of a node takes longer, regions make room too.
-ROUND_S_MAX = 30.0
 
 # Share of a node. Less than this is noise of sampling.
 DEAD_SHARE = 0.002
@@ -161,9 +159,28 @@ class FastNode:
             sweep.node == self.id
             and sweep.visit is Visit.demote
             and can_be_visited(self.now, sweep)
-            and sweep.round_bytes <= ROUND_S_MAX * sweep.bytes_per_s
+            and sweep.round_bytes <= LONG_ROUND_S * sweep.bytes_per_s
             and fitting_bytes(sweep) <= fits_bytes
             for sweep in self.limits.sweeps
+        )
+
+    @property
+    def is_visited(self) -> bool:
+        """Whether visits to its pages can make the room for what comes up by page."""
+        return not self.is_new and any(
+            sweep.node == self.id
+            and sweep.visit is Visit.demote
+            and can_be_visited(self.now, sweep)
+            for sweep in self.limits.sweeps
+        )
+
+    @property
+    def sweep_bytes_per_s(self) -> float:
+        """How fast the sweeps together visit memory whose pages come up to this node."""
+        return sum(
+            one.bytes_per_s
+            for one in self.limits.sweeps
+            if one.visit is Visit.promote and one.target_node == self.id
         )
 
     @property

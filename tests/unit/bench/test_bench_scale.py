@@ -123,3 +123,9 @@ def test_the_only_hot_memory_of_a_huge_machine_comes_up_however_little_it_is() -
     found = played(HUGE, "small", 0.5)
     assert found.hot_bytes < 0.001 * HUGE.fast_bytes
     assert found.looks[-1].arrived >= 0.9
+
+
+def test_scattered_heat_on_a_large_machine_comes_up() -> None:
+    size = next(one for one in SIZES if one.name == "512+1024")
+    found = scale.run(size, BY_NAME["zipf"], 1, 1.5, Config(regions=(50, 1_000)), look_ns=200)
+    assert found.looks[-1].served >= found.served_by_nothing + 0.015

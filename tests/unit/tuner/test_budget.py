@@ -3,7 +3,7 @@
 import pytest
 
 from tierd.tuner import budget
-from tierd.tuner.budget import SAVED_S, Budget
+from tierd.tuner.budget import RESUME_SHARE, SAVED_S, Budget
 
 COST_BP = 200
 COST = 0.02
@@ -48,3 +48,12 @@ def test_time_that_is_not_known_counts_as_not_used(total_s: float | None) -> Non
     after = budget.spend(known, COST_BP, 1.0, total_s, visits=True)
     assert after.left_s == pytest.approx(5.0 + COST)
     assert after.total_s == total_s
+
+
+def test_what_was_stopped_goes_on_when_a_part_is_saved_again() -> None:
+    known = run(budget.begin(COST_BP), 10, 0.0, visits=False)
+    assert not known.is_low
+    used_up = run(known, 1.01 * SAVED_S * COST, 1.0, visits=True)
+    again_s = RESUME_SHARE * SAVED_S - used_up.left_s / COST
+    assert run(used_up, again_s - 10, 0.0, visits=False).is_low
+    assert not run(used_up, again_s + 10, 0.0, visits=False).is_low

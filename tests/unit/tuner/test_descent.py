@@ -6,7 +6,7 @@ import pytest
 
 from tierd.plans.plan import Visit
 from tierd.tuner import descent
-from tierd.tuner.descent import IDLE_S_MIN, Descent
+from tierd.tuner.descent import AHEAD_SHARE_MAX, CLOSE_SHARE, IDLE_S_MIN, Descent
 from tierd.tuner.gate import CLOSED, OPEN, YIELD_MIN, Seen
 
 MIB = 1 << 20
@@ -58,3 +58,59 @@ def test_it_learns_how_much_of_what_it_visits_goes_down() -> None:
     assert now.yield_share == pytest.approx(1 / 50, rel=0.05)
     _, gate = descent.step(Descent(yield_share=0.0), SEEN, 100, 0, held=False)
     assert gate.after_s == pytest.approx(100 / (YIELD_MIN * SPEED))
+
+
+LONG = replace(SEEN, round_bytes=1000 * ROUND)
+AHEAD = IDLE_S_MIN * SPEED
+
+
+def ahead(size: float) -> Seen:
+    """Return what is seen where the sweep that clears is ahead by so much."""
+    return replace(LONG, behind_bytes=size)
+
+
+def test_on_a_large_node_it_follows_a_sweep_that_clears_by_the_idle_time() -> None:
+    first, gates = descent.follow(Descent(), ahead(0), ROUND, 0, held=False)
+    assert gates == {Visit.clear: OPEN, Visit.demote: CLOSED}
+    near, gates = descent.follow(first, ahead(AHEAD - SPEED / 10), ROUND, 0, held=False)
+    assert gates[Visit.demote] == CLOSED
+    assert gates[Visit.clear].after_s == pytest.approx(0.1)
+    there, gates = descent.follow(near, ahead(AHEAD), ROUND, 0, held=False)
+    assert there.follows
+    assert gates == {Visit.clear: OPEN, Visit.demote: OPEN}
+
+
+def test_it_waits_again_when_the_idle_time_has_grown() -> None:
+    follows = Descent(is_open=True, follows=True, idle_s=2 * IDLE_S_MIN)
+    _, gates = descent.follow(follows, ahead(2 * CLOSE_SHARE * AHEAD), ROUND, 0, held=False)
+    assert gates[Visit.demote].is_open
+    after, gates = descent.follow(follows, ahead(AHEAD), ROUND, 0, held=False)
+    assert gates == {Visit.clear: OPEN, Visit.demote: CLOSED}
+    _, gates = descent.follow(after, ahead(1.9 * AHEAD), ROUND, 0, held=False)
+    assert gates[Visit.demote] == CLOSED, "until it is the whole idle time behind"
+
+
+def test_the_sweep_that_clears_waits_where_it_is_too_far_ahead() -> None:
+    follows = Descent(is_open=True, follows=True)
+    _, gates = descent.follow(follows, ahead(2 * AHEAD), ROUND, 0, held=False)
+    assert gates == {Visit.clear: CLOSED, Visit.demote: OPEN}
+    slow = Descent(is_open=True, idle_s=1e6)
+    _, gates = descent.follow(slow, ahead(AHEAD_SHARE_MAX * 1000 * ROUND), ROUND, 0, held=False)
+    assert gates[Visit.demote].is_open, "however long the idle time is"
+
+
+@pytest.mark.parametrize(("lacks", "held"), [(0, False), (ROUND, True)])
+def test_both_sweeps_are_closed_when_no_room_is_wanted_or_it_is_held(
+    lacks: int, held: bool
+) -> None:
+    follows = Descent(is_open=True, follows=True)
+    after, gates = descent.follow(follows, ahead(AHEAD), lacks, 0, held=held)
+    assert gates == {Visit.clear: CLOSED, Visit.demote: CLOSED}
+    assert not after.is_open
+
+
+def test_rounds_are_counted_where_it_follows_too() -> None:
+    last = Descent(is_open=True, follows=True, visited_bytes=LONG.round_bytes - MIB)
+    seen = replace(ahead(AHEAD), visited_bytes={Visit.demote: MIB})
+    after, _ = descent.follow(last, seen, ROUND, 0, held=False)
+    assert (after.rounds, after.visited_bytes) == (1, 0)
