@@ -150,6 +150,9 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         case Stage.takes:
             return _taking(now, seen, room, idle_s)
         case Stage.drains if now.stage_s >= now.stage_ends_s:
+            if seen.behind_bytes > seen.window_bytes:
+                # It took longer than was thought. What is left would look young after a wait.
+                return _draining(now, seen.behind_bytes / seen.bytes_per_s)
             done = now.cleared_bytes >= seen.round_bytes
             return _ended(now, seen, idle_s) if done else _enter(now, Stage.waits), {}
         case Stage.waits:

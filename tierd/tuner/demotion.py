@@ -38,8 +38,10 @@ def demote(
         # that looks cold may have a hot page.
         headroom = node.short_bytes
         coming_bytes_per_s = 0.0
-    elif node.is_visited and not coming_bytes_per_s:
-        # Nothing comes up by regions, so visits make the room, as slowly as they are.
+    elif (
+        node.is_visited(fits_bytes) and not node.must_have_room and not coming_bytes_per_s
+    ):
+        # Nothing comes up by regions, so visits make the room, however long their round takes.
         headroom = node.short_bytes
     lacking = headroom + ahead_bytes(node, coming_bytes_per_s) - free
     if lacking < node.dead_bytes:

@@ -37,6 +37,10 @@ HUGE_SHARE = 0.5
 # (docs/constants.md).
 READY_BYTES = 256 << 10
 
+# Where the rate limit is high, it is this share of what the limit allows in a window: so that from
+# there to the limit it takes seven doublings, on a node of any size.
+READY_SHARE = 1 / 80
+
 # The share of the bandwidth that firmware tells from which on a node counts as saturated. Memory
 # reaches 80 to 90 % of it in practice, and answers much later before it does.
 SATURATED = 0.75
@@ -117,7 +121,8 @@ class Flow:
 
     def ready_bytes(self, coming_bytes_per_s: float) -> int:
         """Return the quota of a scheme that waits, while so much comes up."""
-        return int(min(READY_BYTES, coming_bytes_per_s * self.habit.window_s))
+        most = READY_SHARE * self.migration.rate_max_bytes_per_s * self.habit.window_s
+        return int(min(max(READY_BYTES, most), coming_bytes_per_s * self.habit.window_s))
 
 
 # If so much is lacking below the kernel's mark, as a share of the node, room is needed now.
@@ -155,22 +160,20 @@ class FastNode:
 
         The slower nodes have room for `fits_bytes`.
         """
-        return not self.is_new and any(
+        return self.is_visited(fits_bytes) and any(
             sweep.node == self.id
             and sweep.visit is Visit.demote
-            and can_be_visited(self.now, sweep)
             and sweep.round_bytes <= LONG_ROUND_S * sweep.bytes_per_s
-            and fitting_bytes(sweep) <= fits_bytes
             for sweep in self.limits.sweeps
         )
 
-    @property
-    def is_visited(self) -> bool:
+    def is_visited(self, fits_bytes: float) -> bool:
         """Whether visits to its pages can make the room for what comes up by page."""
         return not self.is_new and any(
             sweep.node == self.id
             and sweep.visit is Visit.demote
             and can_be_visited(self.now, sweep)
+            and fitting_bytes(sweep) <= fits_bytes
             for sweep in self.limits.sweeps
         )
 
