@@ -19,6 +19,13 @@ IDLE_S_MIN = 8.0
 IDLE_S_MAX = 600.0
 IDLE_PER_CALM = 0.25
 
+# Where a round is long, the idle time grows only while so much of what is visited goes down. While
+# less than half of that does, it shrinks, to a half in SHRINK_S seconds: visits that find little
+# use up the budget. If the last round of promotion did not help, it grows in any case. On a small
+# node a round is over before it has grown by much.
+YIELD_ENOUGH = 0.25
+SHRINK_S = 20.0
+
 # A sweep that follows another one stops when the distance is less than this share of the idle time,
 # and goes on when it is the whole. The idle time grows, and both sweeps are as quick.
 CLOSE_SHARE = 0.75
@@ -67,6 +74,18 @@ def step(
     if held or not wanted or now.visited_bytes >= seen.round_bytes:
         return replace(now, is_open=False), CLOSED
     return replace(now, is_open=True), until(lacks_bytes, now.yield_share, seen)
+
+
+def calmed(before: Descent, seconds: float, *, is_long: bool, in_vain: bool) -> Descent:
+    """Return a descent after some time in which the heat below has not risen.
+
+    `in_vain` is true if the last round of promotion did not help.
+    """
+    if not is_long or in_vain or before.yield_share >= YIELD_ENOUGH:
+        return replace(before, calm_s=before.calm_s + seconds)
+    if before.follows and before.yield_share < YIELD_ENOUGH / 2:
+        return replace(before, calm_s=before.calm_s * 0.5 ** (seconds / SHRINK_S))
+    return before
 
 
 def follow(

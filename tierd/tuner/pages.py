@@ -168,20 +168,23 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
 def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
     room = now.rooms[node]
     before = state.descents.get(node, Descent())
-    calm_s = before.calm_s + now.seen[node].seconds
-    # Room for what programs allocate is needed soon, whatever is idle the longest.
-    idle_s = 0.0 if room.is_short else min(IDLE_S_MAX, IDLE_PER_CALM * calm_s)
-    before = replace(before, calm_s=calm_s, idle_s=max(now.idle_s_min, idle_s))
-    sweep = now.turn(node, Visit.demote, before.rounds)
-    # A climb from this node clears its pages, so that all of them would look idle soon after.
-    cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
-    if cleared:
-        before = replace(before, round_s=0.0, visited_bytes=0)
     climbs = [
         (state.climbs[one.node], now.seen[one.node])
         for one in now.sweeps
         if one.visit is Visit.promote and one.target_node == node
     ]
+    clears = [one for one in now.sweeps if one.node == node and one.visit is Visit.clear]
+    is_long = bool(clears) and node not in state.climbs
+    in_vain = any(one.calm for one, _ in climbs)
+    before = descent.calmed(before, now.seen[node].seconds, is_long=is_long, in_vain=in_vain)
+    # Room for what programs allocate is needed soon, whatever is idle the longest.
+    idle_s = 0.0 if room.is_short else min(IDLE_S_MAX, IDLE_PER_CALM * before.calm_s)
+    before = replace(before, idle_s=max(now.idle_s_min, idle_s))
+    sweep = now.turn(node, Visit.demote, before.rounds)
+    # A climb from this node clears its pages, so that all of them would look idle soon after.
+    cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
+    if cleared:
+        before = replace(before, round_s=0.0, visited_bytes=0)
     ahead = room.wanted_bytes
     if any(one.wants_room for one, _ in climbs):
         # What is used until there is more room again comes on top.
@@ -193,8 +196,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     held = held or not now.seen[node].can_tell or room.fits_bytes < fitting_bytes(sweep)
     held = held or _is_used_up(state.budgets[node], runs=before.is_open)
     gates: dict[str, Gate] = {}
-    clears = [one for one in now.sweeps if one.node == node and one.visit is Visit.clear]
-    if clears and node not in state.climbs:
+    if is_long:
         behind = now.behind_bytes(sweep, clears[0])
         seen = replace(now.seen[node], behind_bytes=behind)
         after, told = descent.follow(before, seen, lacks, least, held=held)

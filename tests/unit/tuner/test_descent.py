@@ -6,7 +6,14 @@ import pytest
 
 from tierd.plans.plan import Visit
 from tierd.tuner import descent
-from tierd.tuner.descent import AHEAD_SHARE_MAX, CLOSE_SHARE, IDLE_S_MIN, Descent
+from tierd.tuner.descent import (
+    AHEAD_SHARE_MAX,
+    CLOSE_SHARE,
+    IDLE_S_MIN,
+    SHRINK_S,
+    YIELD_ENOUGH,
+    Descent,
+)
 from tierd.tuner.gate import CLOSED, OPEN, YIELD_MIN, Seen
 
 MIB = 1 << 20
@@ -114,3 +121,26 @@ def test_rounds_are_counted_where_it_follows_too() -> None:
     seen = replace(ahead(AHEAD), visited_bytes={Visit.demote: MIB})
     after, _ = descent.follow(last, seen, ROUND, 0, held=False)
     assert (after.rounds, after.visited_bytes) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_long", "in_vain", "calm_s"),
+    [
+        (2 * YIELD_ENOUGH, True, False, 120.0),
+        (0.8 * YIELD_ENOUGH, True, False, 100.0),
+        (0.2 * YIELD_ENOUGH, True, False, 50.0),
+        (0.0, True, True, 120.0),
+        (0.0, False, False, 120.0),
+    ],
+)
+def test_in_a_long_round_the_idle_time_grows_while_enough_goes_down(
+    found: float, is_long: bool, in_vain: bool, calm_s: float
+) -> None:
+    before = Descent(calm_s=100.0, follows=True, yield_share=found)
+    after = descent.calmed(before, SHRINK_S, is_long=is_long, in_vain=in_vain)
+    assert after.calm_s == calm_s
+
+
+def test_the_idle_time_does_not_shrink_while_nothing_is_visited() -> None:
+    before = Descent(calm_s=100.0, yield_share=0.0)
+    assert descent.calmed(before, 5.0, is_long=True, in_vain=False).calm_s == 100.0
