@@ -38,9 +38,7 @@ def demote(
         # that looks cold may have a hot page.
         headroom = node.short_bytes
         coming_bytes_per_s = 0.0
-    elif (
-        node.is_visited(fits_bytes) and not node.must_have_room and not coming_bytes_per_s
-    ):
+    elif node.is_visited(fits_bytes) and not node.must_have_room and not coming_bytes_per_s:
         # Nothing comes up by regions, so visits make the room, however long their round takes.
         headroom = node.short_bytes
     lacking = headroom + ahead_bytes(node, coming_bytes_per_s) - free
