@@ -64,6 +64,11 @@ class Scheduler:
         self._rng = Random(seed)
         self._kdamonds: list[Kdamond] = []
 
+    @property
+    def kdamonds(self) -> tuple[Kdamond, ...]:
+        """The kdamonds that run."""
+        return tuple(self._kdamonds)
+
     def advance(self, until_us: int) -> None:
         """Let virtual time pass until `until_us` and run everything that is due by then."""
         self.memory.run_kswapd(self.now_us)  # the caller may have filled memory since the last call
