@@ -27,6 +27,7 @@ from tierd.report.turns import Meter, Turns, slices
 from tierd.serving import client
 from tierd.sysfs import Sysfs
 from tierd.views import report as shown
+from tierd.views import terminal
 from tierd.views.visible import Say
 
 # A time without turns is cut into so many slices, whose means are compared.
@@ -82,7 +83,7 @@ def command(arguments: argparse.Namespace, sysfs: Sysfs, machine: str, say: Say)
     if arguments.json:
         say(json.dumps(shown.as_document(report), indent=2))
     else:
-        say(shown.as_text(report))
+        say(shown.as_text(report, terminal.columns()))
         if arguments.html is not None:
             say(f"\nwrote {arguments.html}")
     return ExitCode.ok

@@ -19,7 +19,7 @@ from tierd.sim import forecast, work_file
 from tierd.sim.forecast import Trials
 from tierd.sim.trial import Size
 from tierd.views import forecast as shown
-from tierd.views import forecast_picture
+from tierd.views import forecast_picture, terminal
 from tierd.views.forecast import Answer, Costs
 from tierd.views.visible import Say
 
@@ -69,7 +69,7 @@ def command(arguments: argparse.Namespace, say: Say) -> ExitCode:
         write_picture(arguments.svg, forecast_picture.svg(found))
         say(f"wrote {arguments.svg}")
     else:
-        say(shown.as_text(found))
+        say(shown.as_text(found, terminal.columns()))
     return ExitCode.ok
 
 

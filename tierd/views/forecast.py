@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TypedDict
 
 from tierd.profile.curve import Guess, Point
@@ -15,7 +16,7 @@ STALL_SHARES = (1.0, 0.5)
 METHOD = (
     "Shares are of the touches that DAMON can see: at most one of a page in 50 ms. Rows marked "
     "`sim` ran tierd's own loop on a simulated kernel; the others lie between these, along the "
-    "curve of the best placement. The interval holds nine of ten (docs/simulate.md)."
+    "curve of the best placement. The interval is meant to hold nine of ten (docs/simulate.md)."
 )
 
 
@@ -65,8 +66,9 @@ def all_fast_price(row: Point, costs: Costs) -> float | None:
     return (row.fast_bytes + row.slow_bytes) / (1 << 30) * costs.fast_price
 
 
-def as_text(answer: Answer) -> str:
-    return "\n".join(_lines(answer))
+def as_text(answer: Answer, columns: int) -> str:
+    """Return the answer in words; what explains it is as wide as the terminal."""
+    return "\n".join([*_lines(answer), *wrap(METHOD, columns)])
 
 
 def _lines(answer: Answer) -> Iterator[str]:
@@ -80,7 +82,6 @@ def _lines(answer: Answer) -> Iterator[str]:
         yield ""
         yield _least(answer)
     yield ""
-    yield METHOD
 
 
 def _least(answer: Answer) -> str:
@@ -102,12 +103,13 @@ def _one(row: Point, costs: Costs) -> Iterator[str]:
         yield f"  in the worst minute    {row.worst_minute:.1%}"
     if row.moved_bytes_per_day is not None:
         yield f"  moved                  {format_size(round(row.moved_bytes_per_day))} a day"
-    shown = ", ".join(
-        f"{slowdown(row.guess.served, stall, costs):.2f} times if programs wait for memory "
-        f"{stall:.0%} of their time"
-        for stall in STALL_SHARES
-    )
-    yield f"  slowdown, modelled     {shown} ({costs.fast_ns} and {costs.slow_ns} ns)"
+    for stall in STALL_SHARES:
+        times = slowdown(row.guess.served, stall, costs)
+        yield (
+            f"  slowdown, modelled     {times:.2f} times, of a program that waits for memory "
+            f"{stall:.0%} of its time"
+        )
+    yield f"                         ({costs.fast_ns} ns for fast, {costs.slow_ns} ns for slow)"
     cost, whole = price(row, costs), all_fast_price(row, costs)
     if cost is not None and whole is not None:
         yield f"  price                  {cost:,.0f}, and {whole:,.0f} if all of it were fast"

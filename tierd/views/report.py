@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 from typing import TypedDict
 
 from tierd.report.compare import Arm, Difference, Measure, Slice
@@ -51,7 +52,8 @@ class Report:
     differences: tuple[Difference, ...]
 
 
-def as_text(report: Report) -> str:
+def as_text(report: Report, columns: int) -> str:
+    """Return the report in words; what explains it is as wide as the terminal."""
     rows = [("", "off", "on", "difference", "")]
     rows += [_row(one) for one in report.differences]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -60,7 +62,7 @@ def as_text(report: Report) -> str:
         cells = [row[0].ljust(widths[0])]
         cells += [row[column].rjust(widths[column]) for column in range(1, 4)]
         lines.append("  ".join([*cells, row[4]]).rstrip())
-    return "\n".join([*lines, "", METHODS[report.method]])
+    return "\n".join([*lines, "", *wrap(METHODS[report.method], columns)])
 
 
 def _row(one: Difference) -> tuple[str, str, str, str, str]:

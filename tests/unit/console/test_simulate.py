@@ -48,7 +48,7 @@ def test_a_profile_becomes_a_curve_with_the_least_memory_for_a_target(
 
 
 def test_the_answer_names_the_knee_the_target_and_what_cannot_be_told() -> None:
-    said = words.as_text(ANSWER)
+    said = words.as_text(ANSWER, 80)
     rows = [line for line in said.splitlines() if "GiB" in line and "%" in line]
     assert any("knee" in row and "32 GiB" in row for row in rows)
     assert any("cannot tell: more memory than this" in row and "16 GiB" in row for row in rows)

@@ -7,7 +7,7 @@ from tierd.views import report
 
 
 def test_the_words_have_a_row_for_each_measure_with_its_verdict() -> None:
-    said = report.as_text(REPORT)
+    said = report.as_text(REPORT, 80)
     rows = {line.partition(",")[0].partition("  ")[0]: line for line in said.splitlines()}
     assert re.search(r"71\.00 +92\.50 +\+21\.50 \(\+19\.70 to \+23\.30\)  better", said)
     assert "no difference" in rows["time under memory pressure (PSI)"]
