@@ -127,7 +127,11 @@ def verdicts(compared: Sequence[tuple[Key, Comparison]]) -> list[str]:
                 losses.append(f"{key[0]} on {key[1]} against `{name}`")
     if not compared:
         return ["Nothing has been measured yet.\n"]
-    told = f"tierd loses in: {'; '.join(losses)}.\n" if losses else "tierd loses in none of them.\n"
+    decided = [row for row in rows[1:] if "tierd" in row[-1] or row[-1] == "alike"]
+    told = f"{len(decided)} of {len(rows) - 1} comparisons are decided. "
+    told += (
+        f"tierd loses in: {'; '.join(losses)}.\n" if losses else "tierd loses in none of these.\n"
+    )
     return [
         "Operations a second with tierd over those of the other in the same boot: the median, with "
         "the least and the greatest in brackets.\n",

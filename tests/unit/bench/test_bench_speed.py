@@ -57,6 +57,7 @@ def test_figures_are_of_pairs_in_the_same_boot() -> None:
     found = cells({"none": (500, 1000), "tierd": (600, 1100), "all-fast": (1000, 2000)})
     text = speed.page(found)
     assert row(text, "`none`", "2")[3] == "0.50 (0.50 to 0.50)"
+    assert "0 of 1 comparisons are decided." in text
     # Two trials have two middle values.
     assert row(text, "`tierd`", "2")[3] == "0.55 / 0.60 (0.55 to 0.60)"
 
