@@ -5,7 +5,8 @@ Tests of one guest stay together. A turn has a bound on its expected seconds.
 
 from collections.abc import Iterable, Sequence
 
-# Seconds of a test on two processors, by its function. For `test_real` it is all of a guest.
+# Seconds of a test on two processors, by its function, or by its file if all share one guest. For
+# `test_real` it is all of a guest.
 EXPECTED_S = {
     "test_real": 150,
     "test_it_moves_hot_up_and_cold_down_and_leaves_no_trace": 180,
@@ -15,7 +16,12 @@ EXPECTED_S = {
     "test_demand_has_the_hot_set_up_in_time": 60,
     "test_what_is_ahead_on_a_real_kernel_is_ahead_on_the_simulated_one": 30,
     "test_a_world_of_hours": 40,
-    "test_servers_are_filled_and_read": 60,
+    "test_programs_are_filled_and_asked": 240,
+    "test_protected.py": 150,
+    "test_the_latencies_are_those_of_the_memory": 90,
+    "test_the_share_is_as_the_page_says": 60,
+    "test_its_own_tests_pass_where_nothing_else_is_installed": 90,
+    "test_many_readers_neither_slow_the_loop_nor_make_it_grow": 60,
     "test_restore_after_a_kill_at_each_operation": 1,
     "test_start_after_a_kill_at_each_operation": 1,
     "test_after_each_fault_the_plan_runs_or_the_error_names_the_files": 1,
@@ -31,9 +37,15 @@ TURN_S_MAX = 480
 # Its tests share one guest per series.
 _TOGETHER = "test_real"
 
+# All tests of such a file share one guest.
+_ONE_GUEST = ("test_protected.py",)
+
 
 def group(nodeid: str) -> str:
     """Return the group of a test: all tests of one guest, or the test alone."""
+    file = nodeid.partition("::")[0]
+    if file.rpartition("/")[2] in _ONE_GUEST:
+        return file
     if _function(nodeid) != _TOGETHER:
         return nodeid
     function, _, parameters = nodeid.partition("[")
@@ -86,4 +98,4 @@ def following(made: int | None, commit: str | None, count: int) -> int:
 
 
 def _function(name: str) -> str:
-    return name.rpartition("::")[2].partition("[")[0]
+    return name.rpartition("::")[2].rpartition("/")[2].partition("[")[0]
