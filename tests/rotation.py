@@ -18,6 +18,7 @@ EXPECTED_S = {
     "test_a_world_of_hours": 40,
     "test_programs_are_filled_and_asked": 240,
     "test_protected.py": 150,
+    "test_swapped.py": 240,
     "test_the_latencies_are_those_of_the_memory": 90,
     "test_the_share_is_as_the_page_says": 60,
     "test_its_own_tests_pass_where_nothing_else_is_installed": 90,
@@ -38,7 +39,7 @@ TURN_S_MAX = 480
 _TOGETHER = "test_real"
 
 # All tests of such a file share one guest.
-_ONE_GUEST = ("test_protected.py",)
+_ONE_GUEST = ("test_protected.py", "test_swapped.py")
 
 
 def group(nodeid: str) -> str:
