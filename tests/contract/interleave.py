@@ -100,11 +100,11 @@ def _line(subject: Subject, path: str) -> str:
 
 
 @behaviour(
-    cites="node_store() of mm/mempolicy.c, kstrtou8()",
+    cites="node_store() of mm/mempolicy.c",
     expect=since(
         {
-            "6.12": {"0": "1", "255": "255", "256": "ERANGE", "-1": "EINVAL", "x": "EINVAL"},
-            "6.16": {"0": "EINVAL", "255": "255", "256": "ERANGE", "-1": "EINVAL", "x": "EINVAL"},
+            "6.12": {"0": "1", "255": "255", "256": "EINVAL", "-1": "EINVAL", "x": "EINVAL"},
+            "6.16": {"0": "EINVAL", "255": "255", "256": "EINVAL", "-1": "EINVAL", "x": "EINVAL"},
         }
     ),
 )

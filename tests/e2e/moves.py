@@ -68,7 +68,7 @@ def schemes_that_may_move(plan: Mapping[str, Any]) -> int:
     if all(item["grain"] == "regions" for item in items):
         return len(items)
     clear = {item["source_node"] for item in items if item["direction"] == "promote"}
-    reset = {item["source_node"] for item in items}
+    reset = {item["source_node"] for item in items if item["direction"] == "demote"}
     return len(items) + len(clear) + len(reset)
 
 

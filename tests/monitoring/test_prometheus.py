@@ -63,6 +63,10 @@ def test_every_alert_fires_and_resolves_as_it_ships() -> None:
     promtool("test", "rules", "alerts_test.yaml")
 
 
+# Only a machine with swap has this counter. The simulated one has none.
+OF_SWAP = "tierd_evicted_bytes_total"
+
+
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with scene(tmp_path_factory.mktemp("prometheus")) as made:
@@ -117,7 +121,9 @@ def test_every_query_of_the_dashboard_finds_samples(live: Scene) -> None:
     # One panel needs an event within its range.
     assert (live.tierd("pause"), live.tierd("resume")) == (0, 0)
     asked = [
-        query.replace("$__rate_interval", "1m").replace("$instance", ".*") for query in queries()
+        query.replace("$__rate_interval", "1m").replace("$instance", ".*")
+        for query in queries()
+        if OF_SWAP not in query
     ]
     wait_for("every panel", lambda: all(map(live.query, asked)))
 
@@ -312,6 +318,6 @@ def test_every_alert_has_fired_and_is_resolved(live: Scene) -> None:
 def test_no_counter_has_ever_gone_back(live: Scene) -> None:
     """After all tests above, in which kdamonds died and a daemon was killed and stopped."""
     for metric in METRICS:
-        if metric.kind is MetricType.counter:
+        if metric.kind is MetricType.counter and metric.full_name != OF_SWAP:
             assert live.query(f"resets({metric.full_name}{EVER})"), metric.name
             assert live.value(f"resets({metric.full_name}{EVER})") == 0, metric.name

@@ -44,9 +44,15 @@ class WeightedInterleave:
         return Live(lambda: str(self._weights[nid]), lambda text: self._set_weight(nid, text))
 
     def _set_weight(self, nid: int, text: str) -> None:
-        """node_store(): without `auto` 0 stands for the default; with it 0 is refused."""
+        """node_store(): without `auto` 0 stands for the default; with it 0 is refused.
+
+        What is no number and what is too large get the same error.
+        """
         word = text.strip()
-        weight = kstrto.u8(word) if word or self._switch else 0
+        try:
+            weight = kstrto.u8(word) if word or self._switch else 0
+        except Refused:
+            raise Refused(EINVAL) from None
         if self._switch and weight == 0:
             raise Refused(EINVAL)
         self._weights[nid] = weight or 1

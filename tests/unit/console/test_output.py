@@ -88,6 +88,10 @@ WORDS = {
     "resume": "resume",
     "restore": "restore --print",
     "print": "print config",
+    # These work for seconds or hours. What they print goes the same way as that of the others.
+    "record": "record --help",
+    "simulate": "simulate --help",
+    "report": "report --help",
     # Not verbs. A library prints them.
     "--help": "--help",
     "status --help": "status --help",
