@@ -160,6 +160,7 @@ class Memory(ABC):
         self.page_bytes = machine.page_bytes
         self.block_bytes = self.block_pages * self.page_bytes
         self.ranges = node_ranges(machine)
+        self.end_bytes = max(one.end for parts in self.ranges.values() for one in parts)
         self.counters = Counters()
         self.demotion_enabled = False
         self.look_ns = LOOK_NS

@@ -42,7 +42,8 @@ def apply_action(
     filters = spec.ops_filters if ask_ops_filters else ()
     if spec.action not in _KNOWN or (spec.action is Action.stat and not filters):
         return _NOTHING
-    start, end = region.start * addr_unit, region.end * addr_unit
+    # pfn_to_online_page(): there is nothing beyond the last page.
+    start, end = (min(one * addr_unit, memory.end_bytes) for one in (region.start, region.end))
     if spec.action is Action.pageout and not any(f.type is FilterType.young for f in filters):
         # damon_pa_pageout() adds a young filter if there is none.
         filters = (*filters, Filter(FilterType.young, matching=True, allow=False))
