@@ -17,6 +17,7 @@ EXPECTED_S = {
     "test_what_is_ahead_on_a_real_kernel_is_ahead_on_the_simulated_one": 30,
     "test_a_world_of_hours": 40,
     "test_programs_are_filled_and_asked": 240,
+    "test_it_weighs_no_more_than_the_bar": 40,
     "test_protected.py": 150,
     "test_swapped.py": 240,
     "test_the_latencies_are_those_of_the_memory": 90,
