@@ -119,6 +119,11 @@ class Climb:
         return self.calm_heat is not None
 
     @property
+    def in_vain(self) -> bool:
+        """True if the last round did not help, and heat has not risen since."""
+        return self.rest_s > 0
+
+    @property
     def wants_room(self) -> bool:
         """True while a round is under way, or follows soon."""
         return self.stage is not Stage.rests or self.stage_ends_s - self.stage_s <= REST_S_MIN

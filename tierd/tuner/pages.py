@@ -175,7 +175,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     ]
     clears = [one for one in now.sweeps if one.node == node and one.visit is Visit.clear]
     is_long = bool(clears) and node not in state.climbs
-    in_vain = any(one.calm for one, _ in climbs)
+    in_vain = any(one.in_vain for one, _ in climbs)
     before = descent.calmed(before, now.seen[node].seconds, is_long=is_long, in_vain=in_vain)
     # Room for what programs allocate is needed soon, whatever is idle the longest.
     idle_s = 0.0 if room.is_short else min(IDLE_S_MAX, IDLE_PER_CALM * before.calm_s)

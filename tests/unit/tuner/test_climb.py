@@ -213,6 +213,9 @@ def test_the_rest_doubles_while_rounds_do_not_help() -> None:
 def test_a_round_that_helps_is_followed_by_another_at_once() -> None:
     after = ended(replace(taking(), least_heat=100.0, rest_s=16.0), heat=80.0)
     assert after.rest_s == after.stage_ends_s == 0
+    assert after.calm
+    assert not after.in_vain
+    assert ended(after, heat=80.0).in_vain
     assert after.least_heat == pytest.approx(80, rel=0.1)
 
 
