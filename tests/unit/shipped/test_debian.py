@@ -37,6 +37,12 @@ def test_it_packs_the_unit_that_ships() -> None:
     assert packed.resolve() == ROOT / "systemd/tierd.service"
 
 
+def _root_is_a_mount() -> bool:
+    """Return False in a chroot whose root is an ordinary directory."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return any(line.split()[4] == "/" for line in mounts)
+
+
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     made = tmp_path / f"tierd_{__version__}_all.deb"
@@ -56,6 +62,8 @@ def test_debians_tools_build_it(package: Path) -> None:
 def test_lintian_finds_nothing(package: Path) -> None:
     needed(shutil.which("lintian") is not None or "lintian is not installed")
     fail = ("--fail-on", "error,warning,info,pedantic", "--display-info", "--pedantic")
+    # Debian 12 asks for an override whose tag Debian 13 no longer knows.
+    fail = (*fail, "--suppress-tags", "alien-tag")
     done = subprocess.run(
         ["lintian", *fail, str(package)], capture_output=True, text=True, check=False
     )
@@ -69,6 +77,8 @@ def test_its_own_tests_pass_where_nothing_else_is_installed(package: Path, tmp_p
     """What Debian's machines do with debian/tests: the package is installed, and tested there."""
     needed(shutil.which("autopkgtest") is not None or "autopkgtest is not installed")
     needed(os.geteuid() == 0 or "only root can install a package in a root of its own")
+    if not _root_is_a_mount():
+        pytest.skip("in a chroot, the kernel refuses mounts that are private to a command")
     source = tmp_path / "source"
     shutil.copytree(ROOT, source, ignore=bare.LEFT_OUT, symlinks=True)
     argv = ["autopkgtest", "--test-name=simulated", str(package), str(source), "--", "chroot"]
