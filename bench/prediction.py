@@ -12,12 +12,12 @@ import argparse
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 
+from bench import machines
 from tierd.configuration.config import Config
 from tierd.console import simulate
 from tierd.console.simulate import Question
@@ -52,6 +52,7 @@ LOOK_S = 2.0
 
 BLOCK_PAGES = 8
 SERIES = "7.3"
+SIMULATED = f"simulated {SERIES}"
 BOTH = (0, 1)
 
 
@@ -111,7 +112,10 @@ class Cell:
     cannot_tell: str
     best: float
     truth: float
-    real_s: float = 0.0
+    made: dict[str, str] = field(default_factory=dict)
+    """Commit, host, load and date."""
+    kernel: str = SIMULATED
+    """The kernel on which the workload was recorded and run."""
 
     @property
     def off(self) -> float:
@@ -180,7 +184,6 @@ def truth(name: str, fast_mib: int, seed: int) -> float:
 
 
 def cell(name: str, work: Work, fast_mib: int, seed: int) -> Cell:
-    began_s = time.monotonic()
     slow_mib = TOTAL_MIB - fast_mib
     question = Question(fast_mib * MIB, slow_mib * MIB, None, Costs(100, 250))
     row = simulate.answer(work, question, Config()).points[0]
@@ -188,7 +191,7 @@ def cell(name: str, work: Work, fast_mib: int, seed: int) -> Cell:
     guess = row.guess
     return Cell(
         name, seed, fast_mib, round(guess.served, 4), round(guess.low, 4), round(guess.high, 4),
-        row.cannot_tell, round(row.best, 4), round(found, 4), round(time.monotonic() - began_s, 1),
+        row.cannot_tell, round(row.best, 4), round(found, 4), machines.made(),
     )  # fmt: skip
 
 
