@@ -124,6 +124,8 @@ class Loop:
     refused: list[str] = field(default_factory=list)
     """The errnos of writes that the kernel refused."""
     read_config: Callable[[], Config] | None = None
+    processor_s: Callable[[], float] = lambda: 0.0
+    """The processor time that the loop has used."""
     sysfs: Sysfs | None = None
     """The Sysfs to use in place of the kernel, if any."""
 
@@ -143,6 +145,7 @@ class Loop:
             read_config=self.read_config or (lambda: self.config),
             publish=self._publish,
             log=self.events.append,
+            processor_s=self.processor_s,
         )
 
     def run(self, for_s: float) -> ExitCode:

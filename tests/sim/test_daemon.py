@@ -1,5 +1,6 @@
 """The real loop on the simulated kernel: what it does, survives, undoes, and says."""
 
+import statistics
 from dataclasses import replace
 from itertools import pairwise
 
@@ -447,3 +448,11 @@ def test_a_reload_says_what_changed_and_ends_a_pause() -> None:
     assert "rate_limit: auto -> 10MB/s" in made.answers[1].text
     assert made.snapshots[-1].state is State.active
     assert all(kdamond.up for kdamond in made.snapshots[-1].kdamonds)
+
+
+def test_where_ticks_are_costly_there_are_fewer() -> None:
+    made = loop("7.2")
+    made.processor_s = lambda: 0.4 * len(made.snapshots)
+    made.run(60)
+    between_s = [late.at - early.at for early, late in pairwise(made.snapshots)]
+    assert statistics.median(between_s) == pytest.approx(4.0, rel=0.05)

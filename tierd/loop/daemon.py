@@ -58,6 +58,7 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
             now_s = outside.clock.monotonic()
             if now_s >= _begins_s(running, next_tick_s, now_s):
                 running = tick(outside, running)
+                running = _paced(outside, running)
                 # Ticks that were missed, for example in a suspend, are not made up for.
                 next_tick_s = max(next_tick_s + _tick_s(running), now_s)
             else:
@@ -86,7 +87,13 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
 def _tick_s(running: Running) -> float:
     """Return the seconds between two ticks: half as many at the start and while memory moves."""
     steers = running.applied is not None and running.applied.plan.tuner.loop is Controller.demand
-    return running.config.tick_ms / (2000 if running.tuning.active and steers else 1000)
+    usual_s = running.config.tick_ms / (2000 if running.tuning.active and steers else 1000)
+    return usual_s * running.pace.slower
+
+
+def _paced(outside: Outside, running: Running) -> Running:
+    now_s, used_s = outside.clock.monotonic(), outside.processor_s()
+    return replace(running, pace=running.pace.ticked(now_s, used_s))
 
 
 def _begins_s(running: Running, next_tick_s: float, now_s: float) -> float:

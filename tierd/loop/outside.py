@@ -44,6 +44,8 @@ class Outside:
     log: Callable[[EventStatus], None]
     ticks_per_s: int = 100
     """Clock ticks per second in the processor times of /proc (USER_HZ)."""
+    processor_s: Callable[[], float] = lambda: 0.0
+    """The processor time that this thread has used. Zero in virtual time."""
     books: Bookkeeping = field(default_factory=Bookkeeping)
     """Counts and reports files that could not be saved."""
 

@@ -8,7 +8,7 @@ from tierd import __version__
 from tierd.configuration.config import Config, Mode
 from tierd.feedback import Tuning
 from tierd.kdamonds.applied import Applied
-from tierd.loop.supervise import Debounce, Refresh, Retry
+from tierd.loop.supervise import Debounce, Pace, Refresh, Retry
 from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import Rival
@@ -60,6 +60,7 @@ class Running:
     """Retries by kdamond. WHOLE is the key for the start of the whole plan."""
     restarts: Mapping[int, int] = field(default_factory=dict)
     refresh: Refresh = field(default_factory=Refresh)
+    pace: Pace = field(default_factory=Pace)
     tuning: Tuning = field(default_factory=Tuning)
     hotplug: Debounce = field(default_factory=Debounce)
     rescan_s: float = 0.0

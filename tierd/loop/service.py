@@ -289,6 +289,7 @@ def _outside(
         publish=listeners.publish,
         log=listeners.event,
         ticks_per_s=os.sysconf("SC_CLK_TCK"),
+        processor_s=time.thread_time,
         books=store.books,
     )
 

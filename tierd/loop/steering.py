@@ -19,7 +19,7 @@ from tierd.kdamonds.kernel import Kernel
 from tierd.loop import supervise
 from tierd.loop.outside import Outside
 from tierd.loop.running import Running
-from tierd.loop.supervise import Refresh
+from tierd.loop.supervise import Pace, Refresh
 from tierd.machine import cputime
 from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Feature
@@ -109,7 +109,8 @@ def step(outside: Outside, running: Running, applied: Applied) -> Running:
     limits = _limits(running, applied)
     tuning, inputs = feedback.step(running.tuning, applied.plan, limits, running.sample, timing)
     if running.config.mode is not Mode.observe:
-        tuning = _with_glance(outside.kernel, _write(outside.kernel, applied, tuning, inputs))
+        tuning = _write(outside.kernel, applied, tuning, inputs)
+        tuning = _with_glance(outside.kernel, tuning, running.pace)
     return replace(running, tuning=tuning)
 
 
@@ -118,7 +119,8 @@ def glance(outside: Outside, running: Running, applied: Applied) -> Running:
     free = {one.id: free_bytes(outside.sysfs, one.id) for one in running.topology.nodes}
     limits, now_s = _limits(running, applied), outside.clock.monotonic()
     tuning, inputs = feedback.glance(running.tuning, limits, free, now_s)
-    tuning = _with_glance(outside.kernel, _write(outside.kernel, applied, tuning, inputs))
+    tuning = _write(outside.kernel, applied, tuning, inputs)
+    tuning = _with_glance(outside.kernel, tuning, running.pace)
     return replace(running, tuning=tuning)
 
 
@@ -147,9 +149,9 @@ def _limits(running: Running, applied: Applied) -> Limits:
     )
 
 
-def _with_glance(kernel: Kernel, tuning: Tuning) -> Tuning:
+def _with_glance(kernel: Kernel, tuning: Tuning, pace: Pace) -> Tuning:
     """Set the time of the next glance."""
-    glance_s = kernel.clock.monotonic() + GLANCE_S if tuning.glances else None
+    glance_s = kernel.clock.monotonic() + GLANCE_S * pace.slower if tuning.glances else None
     return replace(tuning, glance_s=glance_s)
 
 

@@ -1,4 +1,4 @@
-"""When to try again: restarts with back-off, refreshes by their cost, and bursts of events."""
+"""When to do the next step: restarts with back-off, ticks and refreshes by cost, bursts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +17,14 @@ REFRESH_SHARE_MAX = 0.1
 
 # The same share for a tuner that needs statistics at every tick. Its sampling is never that slow.
 STEERING_SHARE_MAX = 0.7
+
+# Share of one processor that the loop may use. A tick takes some milliseconds, so on most machines
+# it uses far less. Where Python is slow, as in an emulated machine, ticks and looks at free memory
+# are further apart: the processors are for the programs.
+LOOP_SHARE_MAX = 0.1
+
+# They are at most so many times as far apart. Sweeps go on between two ticks.
+SLOWER_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,25 @@ class Refresh:
 
     def due(self, now_s: float, share_max: float = REFRESH_SHARE_MAX) -> bool:
         return now_s - self.at_s >= self.cost_s * (1 / share_max - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much further apart ticks are than usual, so that the loop uses LOOP_SHARE_MAX at most."""
+
+    slower: float = 1.0
+    """The factor. 1 if the loop uses less than that anyway."""
+    at_s: float | None = None
+    used_s: float = 0.0
+    """The processor time of the loop at the last tick, which was at `at_s`."""
+
+    def ticked(self, now_s: float, used_s: float) -> "Pace":
+        """Return the pace after a tick. `used_s` is the loop's processor time since it began."""
+        if self.at_s is None or now_s <= self.at_s:
+            return Pace(self.slower, now_s, used_s)
+        share = (used_s - self.used_s) / (now_s - self.at_s)
+        slower = min(SLOWER_MAX, max(1.0, self.slower * share / LOOP_SHARE_MAX))
+        return Pace(slower, now_s, used_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,18 @@
 """When the loop tries again, and when it refreshes statistics."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tierd.loop.supervise import (
     HEALTHY_S,
+    LOOP_SHARE_MAX,
     REFRESH_SHARE_MAX,
     RETRY_S_MAX,
     RETRY_S_MIN,
+    SLOWER_MAX,
     Debounce,
+    Pace,
     Refresh,
     Retry,
     failed,
@@ -68,3 +72,35 @@ def test_a_burst_without_end_is_acted_on_all_the_same() -> None:
 
 def test_silence_is_never_due() -> None:
     assert Debounce().due_s(1.0, 3.0) is None
+
+
+def paced(tick_s: float, cost_s: float, ticks: int) -> list[float]:
+    """Return the seconds between ticks that each use so much processor time."""
+    pace, now_s, used_s, found = Pace().ticked(0.0, 0.0), 0.0, 0.0, []
+    for _ in range(ticks):
+        found.append(tick_s * pace.slower)
+        now_s += found[-1]
+        used_s += cost_s
+        pace = pace.ticked(now_s, used_s)
+    return found
+
+
+def test_cheap_ticks_come_as_often_as_they_should() -> None:
+    assert paced(0.5, 0.003, 5) == [0.5] * 5
+
+
+def test_costly_ticks_are_further_apart() -> None:
+    assert paced(0.5, 0.2, 4)[1:] == pytest.approx([0.2 / LOOP_SHARE_MAX] * 3)
+
+
+def test_ticks_are_never_too_far_apart() -> None:
+    assert paced(0.5, 60.0, 4)[-1] == pytest.approx(0.5 * SLOWER_MAX)
+
+
+def test_ticks_that_get_cheap_are_close_again() -> None:
+    slow = Pace(8.0, 10.0, 4.0)
+    assert slow.ticked(14.0, 4.01).slower == 1.0
+
+
+def test_two_ticks_at_one_moment_change_nothing() -> None:
+    assert Pace(2.0, 10.0, 4.0).ticked(10.0, 9.0).slower == 2.0
