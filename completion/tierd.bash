@@ -9,7 +9,7 @@ _shtab_tierd_subparsers=(run observe record simulate report plan tiers check imp
 
 _shtab_tierd_run_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --demo --observe --for)
 _shtab_tierd_observe_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --for)
-_shtab_tierd_record_option_strings=(-h --help --root --run-dir --state-dir --no-color --simulate --for)
+_shtab_tierd_record_option_strings=(-h --help --root --run-dir --state-dir --no-color --damon-stat --simulate --for)
 _shtab_tierd_simulate_option_strings=(-h --help --root --run-dir --state-dir --no-color --builtin --dram --cxl --target-hit --price --latency --config --json --svg)
 _shtab_tierd_report_option_strings=(-h --help --root --run-dir --state-dir --no-color --ab --before --turns --for --command --prometheus --query --better --save --html --json)
 _shtab_tierd_plan_option_strings=(-h --help --root --run-dir --state-dir --no-color --config --simulate --writes --json --diff --format --observe)
@@ -50,6 +50,7 @@ _shtab_tierd_observe___simulate_nargs='?'
 _shtab_tierd_record__h_nargs=0
 _shtab_tierd_record___help_nargs=0
 _shtab_tierd_record___no_color_nargs=0
+_shtab_tierd_record___damon_stat_nargs=0
 _shtab_tierd_record___simulate_nargs='?'
 _shtab_tierd_simulate__h_nargs=0
 _shtab_tierd_simulate___help_nargs=0

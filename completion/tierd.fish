@@ -92,6 +92,7 @@ complete -c tierd -n '_shtab_tierd_using record' -l root -x -d 'read sys/ and pr
 complete -c tierd -n '_shtab_tierd_using record' -l run-dir -x -d 'the daemon'"'"'s socket and state (default: $TIERD_RUN_DIR, or /run/tierd)'
 complete -c tierd -n '_shtab_tierd_using record' -l state-dir -x -d 'totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is named, or /var/lib/tierd)'
 complete -c tierd -n '_shtab_tierd_using record' -l no-color -d 'no colour, as in a pipe or with NO_COLOR set'
+complete -c tierd -n '_shtab_tierd_using record' -l damon-stat -d 'only read what the kernel'"'"'s module damon_stat counts, which is less certain'
 complete -c tierd -n '_shtab_tierd_using record' -l simulate -x -d 'use a simulated machine (default: two-tier); this machine is not touched'
 complete -c tierd -n '_shtab_tierd_using record' -l for -x -d 'stop after this time (default: until Ctrl-C)'
 complete -c tierd -n '_shtab_tierd_using; and test $_shtab_tierd_npos -eq 0' -a simulate -d 'say what a machine of another size would do with the same programs'

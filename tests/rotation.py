@@ -16,6 +16,8 @@ EXPECTED_S = {
     "test_demand_has_the_hot_set_up_in_time": 60,
     "test_what_is_ahead_on_a_real_kernel_is_ahead_on_the_simulated_one": 30,
     "test_a_world_of_hours": 40,
+    "test_a_panel_finds_how_much_is_hot_and_how_hot": 180,
+    "test_regions_say_how_much_is_hot_less_exactly": 220,
     "test_programs_are_filled_and_asked": 240,
     "test_it_weighs_no_more_than_the_bar": 40,
     "test_protected.py": 150,

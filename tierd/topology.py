@@ -100,6 +100,11 @@ class Topology:
         """Return the tier of a node; None if tierd does not manage it."""
         return next((tier for tier in self.tiers if node_id in tier.nodes), None)
 
+    def rank_of(self, node_id: int) -> int:
+        """Return the rank of the tier of a node. Nodes that tierd does not manage count as fast."""
+        tier = self.tier_of(node_id)
+        return tier.rank if tier else 0
+
     def demotion_targets(self, node_id: int) -> tuple[int, ...]:
         """Return the nodes to which the kernel would demote: the nearest of the next slower tier.
 

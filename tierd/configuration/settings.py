@@ -345,6 +345,16 @@ _GROUPED = (
         "The time between two ticks. In each tick tierd reads the machine, and corrects how much "
         "moves.",
     ),
+    Setting(
+        ("loop", "profile"),
+        "profile",
+        valuetypes.switch(),
+        ReloadEffect.live,
+        "off",
+        "Whether tierd keeps a profile of how hot memory is, for `tierd simulate`: on or off. It "
+        "is made of what the sensors of the demand tuner count anyway: about 50 KB a day, and at "
+        "most half a megabyte in all. There is no address and no name in it.",
+    ),
 )
 
 SETTINGS = _BASIC + _GROUPED

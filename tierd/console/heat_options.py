@@ -24,7 +24,13 @@ def record(record: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the profile (default: tierd-profile-DATE-TIME.jsonl in this directory)",
     )
-    simulate_option(record)
+    how = record.add_mutually_exclusive_group()
+    how.add_argument(
+        "--damon-stat",
+        action="store_true",
+        help="only read what the kernel's module damon_stat counts, which is less certain",
+    )
+    simulate_option(how)
     for_option(record, "stop after this time (default: until Ctrl-C)", None)
 
 
@@ -35,7 +41,8 @@ def simulate(simulate: argparse.ArgumentParser) -> None:
         nargs="?",
         type=path_value,
         metavar="PROFILE",
-        help="a profile that `tierd record` made, or a workload file (docs/simulate.md)",
+        help="a profile that `tierd record` made, or a workload file (docs/simulate.md); default: "
+        "the profile that tierd keeps while it runs",
     )
     what.add_argument(
         "--builtin", metavar="NAME", help="a workload that ships; a wrong name lists them"

@@ -13,7 +13,7 @@ from tierd.console import foreground
 from tierd.console.directories import run_dir
 from tierd.errors import ExitCode
 from tierd.kdamonds.kernel import Kernel
-from tierd.loop import journal, recorder, service
+from tierd.loop import journal, recorder, service, stat_recorder
 from tierd.loop.recorder import Around, Recorded
 from tierd.loop.service import Advancing, Stage
 from tierd.loop.store import FileStore
@@ -76,14 +76,16 @@ def default_path(now_s: float) -> Path:
 def command(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Record this machine, or a simulated one."""
     simulated = arguments.simulate
+    path = arguments.file or default_path(time.time())
+    for_s = None if arguments.for_ms is None else arguments.for_ms / 1000
+    if arguments.damon_stat:
+        return read_only(service.real_stage(arguments.root), path, for_s, say)
     if simulated is None:
         stage = service.real_stage(arguments.root)
     else:
         stage, _ = foreground.simulated_stage(simulated)
         say(f"on the SIMULATED machine {stage.name}: this machine is not touched.")
     folder = run_dir(arguments, simulated=simulated is not None)
-    path = arguments.file or default_path(time.time())
-    for_s = None if arguments.for_ms is None else arguments.for_ms / 1000
     return run(stage, folder, path, for_s, say, stage.advancing)
 
 
@@ -127,6 +129,27 @@ def run(
         os.close(lock)
     say(sentence(found, path))
     return code
+
+
+def read_only(stage: Stage, path: Path, for_s: float | None, say: Say) -> ExitCode:
+    """Record what damon_stat exports. Nothing is changed, so this needs no lock."""
+    topology = discovery.survey(stage.sysfs, None)
+    stat_recorder.require(stage.sysfs)
+    inbox, file = SystemInbox(), ProfileFile(path)
+    try:
+        inbox.catch_signals()
+        file.open()
+        around = stat_recorder.Around(
+            stage.sysfs, stage.inbox_over(inbox), stage.clock, time.time, file.write
+        )
+        try:
+            minutes = stat_recorder.run(around, topology, for_s)
+        finally:
+            file.close()
+    finally:
+        inbox.close()
+    say(f"{path}: {minutes} minutes of damon_stat. Next: `tierd simulate {path}`")
+    return ExitCode.ok
 
 
 def sentence(found: Recorded, path: Path) -> str:

@@ -10,11 +10,15 @@ from tierd.configuration import configfile, filetext
 from tierd.configuration.config import Config
 from tierd.configuration.configfile import ConfigErrors
 from tierd.configuration.yamltext import Problem
+from tierd.console.directories import run_dir
 from tierd.console.events_and_history import write_picture
 from tierd.errors import ExitCode, TierdError
 from tierd.profile import curve, from_profile, profile
 from tierd.profile.curve import Point
 from tierd.profile.load import Work
+from tierd.profile.profile import Profile
+from tierd.record import rundir
+from tierd.record.rundir import RunDir
 from tierd.sim import forecast, work_file
 from tierd.sim.forecast import Trials
 from tierd.sim.trial import Size
@@ -51,7 +55,7 @@ class BadQuestion(TierdError):
 
 def command(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Answer in words, as JSON or as a picture."""
-    work = work_of(arguments.file, arguments.builtin)
+    work = work_of(arguments.file, arguments.builtin, run_dir(arguments))
     # The machine does not exist yet, so the configuration need not fit this one.
     config = configfile.load(
         arguments.config or configfile.CONFIG, None, required=arguments.config is not None
@@ -73,15 +77,20 @@ def command(arguments: argparse.Namespace, say: Say) -> ExitCode:
     return ExitCode.ok
 
 
-def work_of(path: Path | None, builtin: str | None) -> Work:
-    """Return the work that a command line names."""
+def work_of(path: Path | None, builtin: str | None, folder: RunDir) -> Work:
+    """Return the work that a command line names, or else that of the profile that tierd keeps."""
     if builtin is not None:
         return work_file.builtin(builtin)
     if path is None:
-        raise BadQuestion(
-            "what should be simulated?",
-            "name a profile (`tierd record` makes one) or a workload file, or --builtin NAME",
-        )
+        kept = kept_profile(folder)
+        if kept is None:
+            raise BadQuestion(
+                "what should be simulated?",
+                "name a profile (`tierd record` makes one) or a workload file, or --builtin NAME; "
+                f"while tierd runs it keeps a profile too, but {folder.state / rundir.PROFILE} has "
+                "no minute yet",
+            )
+        return from_profile.work(kept, rundir.PROFILE)
     problems: list[Problem] = []
     text = filetext.read(path, True, problems, profile.FILE_BYTES_MAX)
     if text is None:
@@ -93,6 +102,23 @@ def work_of(path: Path | None, builtin: str | None) -> Work:
     if not found.lines:
         raise profile.NoProfile(f"{name}: there is no minute in it", profile.HINT)
     return from_profile.work(found, name)
+
+
+def kept_profile(folder: RunDir) -> Profile | None:
+    """Return the profile that the daemon keeps, with the older part if both are of one machine."""
+    found: list[Profile] = []
+    for name in (rundir.PROFILE_BEFORE, rundir.PROFILE):
+        path = folder.state / name
+        text = rundir.load(path, profile.FILE_BYTES_MAX)
+        if text is None:
+            continue
+        one = profile.parse(str(path), text)
+        if found and found[-1].header.tier_bytes != one.header.tier_bytes and one.lines:
+            found.clear()
+        found += [one] if one.lines else []
+    if not found:
+        return None
+    return Profile(found[-1].header, tuple(line for one in found for line in one.lines))
 
 
 def answer(work: Work, question: Question, config: Config) -> Answer:
@@ -120,6 +146,7 @@ def answer(work: Work, question: Question, config: Config) -> Answer:
         target=question.target,
         least_bytes=least,
         costs=question.costs,
+        doubt=work.doubt,
     )
 
 

@@ -8,7 +8,7 @@ Rules of this file:
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -21,10 +21,10 @@ from tierd.kdamonds.kernel import KdamondDied, Kernel
 from tierd.loop.outside import Store
 from tierd.machine import cputime
 from tierd.machine.features import KDAMONDS, Capabilities
-from tierd.machine.sample import Sample
-from tierd.machine.sample_reader import VMSTAT, read_sample
+from tierd.machine.sample_reader import read_sample, vm_events
 from tierd.plans.damon import Command
-from tierd.profile import gather, panel
+from tierd.profile import gather, minute, panel
+from tierd.profile.minute import MINUTE_S, Moment, tier_bytes
 from tierd.profile.panel import LOOKS, Look, Memory, Panel
 from tierd.profile.panel_plan import panel_plan
 from tierd.profile.profile import Header, Line, Source, header_text, line_text
@@ -34,7 +34,6 @@ from tierd.topology import Topology
 
 log = logging.getLogger("tierd")
 
-MINUTE_S = 60.0
 # A kdamond sleeps a little longer than it is told, so its minute ends a little later.
 FIRST_S = MINUTE_S + 1.0
 
@@ -84,8 +83,7 @@ class _Watching:
     applied: Applied
     began_s: float
     memory: Memory = field(default_factory=Memory)
-    sample: Sample | None = None
-    events: tuple[int, int] = (0, 0)
+    moment: Moment | None = None
     pending: Line | None = None
     minutes: int = 0
     missed: int = 0
@@ -119,13 +117,8 @@ def run(
 
 
 def _header(around: Around, now: _Watching) -> Header:
-    tiers: dict[int, int] = {}
-    for node in now.topology.nodes:
-        tier = now.topology.tier_of(node.id)
-        rank = tier.rank if tier else 0
-        tiers[rank] = tiers.get(rank, 0) + node.size_bytes
     began = around.wall_s() // MINUTE_S * MINUTE_S
-    sizes = tuple(tiers[rank] for rank in sorted(tiers))
+    sizes = tuple(tier_bytes(now.topology).values())
     return Header(Source.panel, began, sizes, len(now.panel.pages))
 
 
@@ -165,10 +158,10 @@ def _minute(around: Around, now: _Watching) -> None:
     around.kernel.patience.renew()
     hits = _hits(around, now)
     found, now.memory = panel.look(now.panel, hits, now.memory, SAMPLES)
-    before, events = now.sample, now.events
+    before = now.moment
     _count(around, now)
-    assert now.sample is not None
-    line = _line(now, found, before or now.sample, events)
+    assert now.moment is not None
+    line = _line(now, found, before or now.moment)
     done, now.pending = gather.added(now.pending, line)
     if done is not None:
         around.write(line_text(done))
@@ -206,52 +199,22 @@ def _hits(around: Around, now: _Watching) -> list[int]:
 def _count(around: Around, now: _Watching) -> None:
     """Read the counters of the machine."""
     sysfs, at_s = around.kernel.sysfs, around.clock.monotonic()
-    marks = now.sample.watermarks if now.sample else None
-    now.sample = read_sample(sysfs, now.topology, {}, at_s, marks)
-    counted = dict(line.split(" ", 1) for line in sysfs.reread(VMSTAT).splitlines() if " " in line)
-    allocated = _sum(counted, (name for name in counted if name.startswith("pgalloc_")))
-    now.events = (allocated, _sum(counted, [name for name in ("pgmajfault",) if name in counted]))
+    marks = now.moment.sample.watermarks if now.moment else None
+    sample = read_sample(sysfs, now.topology, {}, at_s, marks)
+    now.moment = Moment(sample, vm_events(sysfs))
 
 
-def _sum(counted: dict[str, str], names: Iterable[str]) -> int:
-    return sum(figures.number(VMSTAT, counted[name]) for name in names)
-
-
-def _line(now: _Watching, found: Look, before: Sample, events: tuple[int, int]) -> Line:
-    assert now.sample is not None
-    after, topology = now.sample, now.topology
-    size: dict[int, int] = {}
-    used: dict[int, int] = {}
-    for node in after.nodes:
-        tier = topology.tier_of(node.node)
-        rank = tier.rank if tier else 0
-        size[rank] = size.get(rank, 0) + node.total_bytes
-        used[rank] = used.get(rank, 0) + node.used_bytes
-    whole = sum(size.values())
-    seconds = max(1.0, after.monotonic_s - before.monotonic_s)
-    waited_us = 0
-    if before.pressure is not None and after.pressure is not None:
-        waited_us = after.pressure.some_us - before.pressure.some_us
-    allocated, faults = (
-        max(0, new - old) / seconds for new, old in zip(now.events, events, strict=True)
-    )
-    minute = round((after.monotonic_s - now.began_s) / MINUTE_S) - 1
-    ranks = sorted(size)
-    return Line(
-        minute=max(0, minute),
-        minutes=1,
-        heat=tuple(
-            tuple(min(1.0, one / size[rank]) for one in found.heat_bytes.get(rank, ()))
-            for rank in ranks
-        ),
-        used=tuple(used[rank] / size[rank] for rank in ranks),
+def _line(now: _Watching, found: Look, before: Moment) -> Line:
+    assert now.moment is not None
+    after = now.moment
+    whole = sum(node.total_bytes for node in after.sample.nodes)
+    number = round((after.sample.monotonic_s - now.began_s) / MINUTE_S) - 1
+    return replace(
+        minute.line(now.topology, before, after, found.heat_bytes, number),
         idle=tuple(None if one is None else min(1.0, one / whole) for one in found.idle_bytes),
         lasting=found.lasting,
         hot=found.hot,
         near=found.near,
-        alloc_bytes_per_s=round(allocated * now.panel.page_bytes),
-        pressure=min(1.0, waited_us / (seconds * 1e6)),
-        major_faults_per_s=faults,
     )
 
 

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,12 +17,15 @@ from tierd.configuration.config import Config, Mode
 from tierd.errors import ExitCode, TierdError, Unsupported
 from tierd.kdamonds.kernel import Kernel
 from tierd.loop import daemon, journal, status_page, systemd
+from tierd.loop.kept_profile import KeptProfile
 from tierd.loop.outside import Outside
+from tierd.loop.profile_log import ProfileLog
 from tierd.loop.running import Identity, Running, moved_bytes
 from tierd.loop.status_page import StatusPage
 from tierd.loop.store import FileStore
 from tierd.loop.systemd import Notifier, WatchdogInbox
 from tierd.machine import discovery, features
+from tierd.machine.sample_reader import vm_events
 from tierd.plans.plan import Direction, Plan
 from tierd.record import outlook, rundir
 from tierd.record.chronicle import Chronicle
@@ -180,6 +184,8 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         _make_state(options.folder)
         servers = _serve(options.folder, stage, api.Sources(published.text_at, inbox.post))
         chronicle = Chronicle(options.folder, store.books)
+        kept = KeptProfile(options.folder, store.books)
+        profile_log = ProfileLog(kept, partial(vm_events, stage.sysfs))
         metrics_output = MetricsOutput(
             store.tally(),
             store.save_tally,
@@ -192,7 +198,9 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         notifier = systemd.notifier(os.environ, time.monotonic)
         display = options.display(metrics_output.url) if options.display else None
         try:
-            listeners = _listeners(published, chronicle, metrics_output, notifier, display)
+            listeners = _listeners(
+                published, chronicle, metrics_output, notifier, display, profile_log
+            )
             outside = _outside(options, stage, inbox, store, listeners)
             code = daemon.run(outside, config, options.for_s)
             if options.observe:
@@ -201,6 +209,7 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         finally:
             if display is not None:
                 display.end()
+            kept.end()
             metrics_output.stop()
             for server in servers:
                 server.stop()
@@ -253,10 +262,12 @@ def _listeners(
     metrics_output: "MetricsOutput",
     notifier: Notifier,
     display: Display | None,
+    profile_log: ProfileLog,
 ) -> Listeners:
     def publish(snapshot: Snapshot, running: Running) -> None:
         published.add(snapshot, running.applied.plan if running.applied else None)
         chronicle.saw(snapshot)
+        profile_log.saw(snapshot.at, running)
         metrics_output.publish(snapshot)
         notifier.publish(snapshot)
         if display is not None:

@@ -96,6 +96,14 @@ class Pressure:
 
 
 @dataclass(frozen=True, slots=True)
+class VmEvents:
+    """What the kernel has counted on the whole machine since boot."""
+
+    allocated_pages: int
+    major_faults: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """All counters at one moment; the caller computes rates from two samples."""
 

@@ -20,6 +20,7 @@ from tierd.machine.sample import (
     Sample,
     SchemeSample,
     Traffic,
+    VmEvents,
     Watermarks,
 )
 from tierd.machine.zoneinfo import PATH as ZONEINFO
@@ -34,6 +35,7 @@ PRESSURE = "proc/pressure/memory"
 _MEMINFO = re.compile(r"^Node [0-9]+ (MemTotal|MemFree|AnonHugePages): +(\S+) kB$", re.MULTILINE)
 _NODE_COUNTER = re.compile(r"^(pgpromote_\w+|pgdemote_\w+|nr_vmscan_write) (\S+)$", re.MULTILINE)
 _COUNTER = re.compile(r"^(pgmigrate_success|pgmigrate_fail|allocstall_\w+) (\S+)$", re.MULTILINE)
+_EVENT = re.compile(r"^(pgalloc_\w+|pgmajfault) (\S+)$", re.MULTILINE)
 _PSI = re.compile(r"^some .*total=(\S+)$", re.MULTILINE)
 
 
@@ -63,6 +65,17 @@ def read_sample(
         allocstall=sum(
             _counter(counters, name) for name in counters if name.startswith("allocstall")
         ),
+    )
+
+
+def vm_events(sysfs: Sysfs) -> VmEvents:
+    """Return the counts of allocations and of major faults."""
+    counters = dict(_EVENT.findall(sysfs.reread(VMSTAT)))
+    return VmEvents(
+        allocated_pages=sum(
+            _counter(counters, name) for name in counters if name.startswith("pgalloc_")
+        ),
+        major_faults=_counter(counters, "pgmajfault") if "pgmajfault" in counters else 0,
     )
 
 

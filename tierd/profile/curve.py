@@ -123,6 +123,11 @@ def guess(work: Work, share: float, fast_bytes: float, *, simulated: bool) -> Gu
         # How hot the hottest pages are was continued from those below them, and not seen.
         seen = Work(work.about, work.capped).best(USABLE * fast_bytes)
         low -= max(0.0, work.best(USABLE * fast_bytes) - seen)
+    if work.level and work.dense:
+        least, most = (Work("", one).best(USABLE * fast_bytes) for one in (work.level, work.dense))
+        best = work.best(USABLE * fast_bytes)
+        low -= max(0.0, best - least)
+        high = max(high, share + half + max(0.0, most - best))
     return Guess(share, max(0.0, min(low, share)), min(1.0, max(high, share)))
 
 

@@ -5,12 +5,12 @@ need, and the calm half, the busy part and the worst hundredth become one stretc
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log
 
 from tierd.profile.load import Heat, Load, Stretch, Work, ordered
 from tierd.profile.panel import DISTANCES, LAGS, LOOKS, Kept
-from tierd.profile.profile import Line, Profile
+from tierd.profile.profile import Line, Profile, Source
 from tierd.profile.rates import BOUNDS_HZ, CLASSES, HOTTEST, TOUCHES_HZ
 from tierd.units import format_size
 
@@ -44,21 +44,72 @@ TAIL_POWERS = (0.5, 2.5)
 PAGE_BYTES = 4096
 
 
+SOURCES = {
+    Source.panel: "single pages",
+    Source.sensors: "regions, by tierd's sensors",
+    Source.damon_stat: "regions, by damon_stat",
+}
+
+# Sensors find a hit in so many samples of a region by more than chance (`sensor_patterns`), at the
+# usual interval. A region with fewer may be another one in the next moment.
+SURE_HZ = 16.0
+
+# Where regions were counted: the size of pieces of equal heat. A region of a large machine is
+# larger, and is that of a middle one.
+REGION_PIECE_BYTES = PIECES[1]
+
+DOUBT = (
+    "Regions were counted, not single pages. The lower end of the interval is true if all memory "
+    "of a region is equally warm, the upper end if a few pages of it have all touches. `tierd "
+    "record` counts single pages."
+)
+
+
 def work(profile: Profile, name: str) -> Work:
     """Return the work that a profile shows."""
-    stretches = tuple(_stretches(profile, tail=True))
-    capped = tuple(_stretches(profile, tail=False))
+    source = profile.header.source
+    stretches = tuple(_stretches(profile, tail=source is Source.panel))
     most = max(one.load.bytes for one in stretches)
     hours = profile.minutes / 60
     length = f"{hours:.0f} h" if hours >= 2 else f"{profile.minutes} minutes"
-    panels = ceil(profile.minutes / LOOKS)
-    return Work(
-        about=f"{name}: {length} of {profile.header.source}, {format_size(round(most))} in use",
+    found = Work(
+        about=f"{name}: {length} of {SOURCES[source]}, {format_size(round(most))} in use",
         stretches=stretches,
         minutes=profile.minutes,
-        pages=profile.header.pages * panels or None,
-        capped=() if capped == stretches else capped,
     )
+    if source is Source.panel:
+        capped = tuple(_stretches(profile, tail=False))
+        panels = ceil(profile.minutes / LOOKS)
+        return replace(
+            found,
+            pages=profile.header.pages * panels or None,
+            capped=() if capped == stretches else capped,
+        )
+    # damon_stat tells for how long memory was idle, and the sensors only that it is now.
+    idle_is_sure = source is Source.damon_stat
+    return replace(
+        found,
+        level=tuple(Stretch(level(one.load, idle_is_sure), one.share) for one in stretches),
+        dense=tuple(Stretch(dense(one.load), one.share) for one in stretches),
+        doubt=DOUBT,
+    )
+
+
+def level(load: Load, idle_is_sure: bool) -> Load:
+    """Return the load if all heat that is not sure is spread evenly over memory."""
+    sure = [one for one in load.heats if one.rate_hz >= SURE_HZ]
+    idle = [one for one in load.heats if not one.rate_hz and idle_is_sure]
+    rest = [one for one in load.heats if one not in sure and one not in idle]
+    size = sum(one.bytes for one in rest)
+    mean_hz = sum(one.touches_hz for one in rest) / size if size else 0.0
+    return replace(load, heats=ordered([*sure, Heat(mean_hz, size), *idle]))
+
+
+def dense(load: Load) -> Load:
+    """Return the load if all touches are of pages that are touched in nearly every sample."""
+    top = BOUNDS_HZ[-1]
+    hot = sum(min(one.bytes, one.touches_hz / top) for one in load.heats)
+    return replace(load, heats=ordered([Heat(top, hot), Heat(0.0, load.bytes - hot)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +130,8 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
         key=lambda one: one.need_bytes,
     )
     piece, drift = piece_bytes(profile.lines), drift_per_minute(profile.lines)
+    if profile.header.source is not Source.panel:
+        piece = REGION_PIECE_BYTES
     for part in _parts(lines):
         total = sum(one.minutes for one in part)
         classes = tuple(

@@ -91,6 +91,13 @@ class Work:
     """How many pages were looked at in all; None if there is no such error."""
     capped: tuple[Stretch, ...] = ()
     """The same, if no page is touched more often than can be seen; empty if there is no doubt."""
+    level: tuple[Stretch, ...] = ()
+    """The same, if what regions show is spread over memory as evenly as it can be; empty if single
+    pages were watched."""
+    dense: tuple[Stretch, ...] = ()
+    """The same, if what regions show is in as few pages as it can be."""
+    doubt: str = ""
+    """Why this is trusted less than what a panel shows; empty if it is not."""
 
     @property
     def bytes(self) -> float:

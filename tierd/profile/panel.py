@@ -75,7 +75,6 @@ def pick(topology: Topology, rng: Random, pages: int = PAGES) -> Panel:
     for node in topology.nodes:
         ranges = merge(node.ranges)
         size = sum(part.size_bytes for part in ranges)
-        tier = topology.tier_of(node.id)
         count = max(PAIRS_MIN, pages // 2 * node.size_bytes // total)
         mine: list[int] = []
         for number in range(count):
@@ -92,7 +91,7 @@ def pick(topology: Topology, rng: Random, pages: int = PAGES) -> Panel:
             if first not in both:
                 continue
             pairs.append(
-                Pair(tier.rank if tier else 0, first, second if second in both else None, distance)
+                Pair(topology.rank_of(node.id), first, second if second in both else None, distance)
             )
             taken.update(both)
             mine += both

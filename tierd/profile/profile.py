@@ -37,6 +37,10 @@ class Source(StrEnum):
 
     panel = "panel"
     """Single pages, each watched by itself (`tierd record`)."""
+    sensors = "sensors"
+    """Regions, as the schemes of the daemon that only count have counted them."""
+    damon_stat = "damon_stat"
+    """Regions, as the kernel's module damon_stat has counted them (`record --damon-stat`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Header:
     tier_bytes: tuple[int, ...]
     """The memory of each tier, the fastest first."""
     pages: int
-    """How many pages stand for the machine."""
+    """How many pages stand for the machine; 0 if none were watched one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class HeaderDocument(TypedDict):
     tier_bytes: list[int]
     """The memory of each tier, the fastest first."""
     pages: int
-    """How many pages stand for the machine."""
+    """How many pages stand for the machine; 0 if none were watched one by one."""
     bounds_hz: list[float]
     """The bounds between the classes of heat, in touches of a page per second."""
 

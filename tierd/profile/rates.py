@@ -29,7 +29,7 @@ TOUCHES_HZ = (0.0, 0.03, 0.09, 0.28, 0.9, 2.8, 9.0, 28.0, 80.0)
 HOTTEST = CLASSES - 1
 
 
-def rate_hz(hits: int, samples: int, sample_us: int = SAMPLE_US) -> float:
+def rate_hz(hits: float, samples: int, sample_us: int = SAMPLE_US) -> float:
     """Return the touches per second of a page that was touched in `hits` of the samples."""
     if hits >= samples:
         return inf

@@ -26,6 +26,9 @@ COUNTERS = "counters.json"
 EVENTS = "events.ring"
 HISTORY = "history.ring"
 TALLY = "tally.json"
+# The profile that the daemon keeps, and the one before it.
+PROFILE = "profile.jsonl"
+PROFILE_BEFORE = "profile.old.jsonl"
 LOCK = "lock"
 # Created by a tierd that replaces a running one, which then leaves its kdamonds to the new one.
 HAND_OVER = "hand-over"

@@ -46,6 +46,8 @@ class Answer:
     least_bytes: int | None
     """The least fast memory for it; None if no size is enough, or none was asked for."""
     costs: Costs
+    doubt: str = ""
+    """Why the record is trusted less than one of single pages; empty if it is not."""
 
 
 def slowdown(served: float, stall_share: float, costs: Costs) -> float:
@@ -68,7 +70,8 @@ def all_fast_price(row: Point, costs: Costs) -> float | None:
 
 def as_text(answer: Answer, columns: int) -> str:
     """Return the answer in words; what explains it is as wide as the terminal."""
-    return "\n".join([*_lines(answer), *wrap(METHOD, columns)])
+    told = [*_lines(answer), *wrap(METHOD, columns)]
+    return "\n".join([*told, "", *wrap(answer.doubt, columns)] if answer.doubt else told)
 
 
 def _lines(answer: Answer) -> Iterator[str]:
@@ -197,6 +200,8 @@ class Document(TypedDict):
     """The size from which more fast memory helps less."""
     sizes: list[RowDocument]
     method: str
+    doubt: str
+    """Why the record is trusted less than one of single pages; empty if it is not."""
 
 
 def as_document(answer: Answer) -> Document:
@@ -211,6 +216,7 @@ def as_document(answer: Answer) -> Document:
         "knee_fast_bytes": None if answer.knee is None else answer.points[answer.knee].fast_bytes,
         "sizes": [_row(row, answer.costs) for row in answer.points],
         "method": METHOD,
+        "doubt": answer.doubt,
     }
 
 

@@ -1,0 +1,122 @@
+"""The loop of `tierd record --damon-stat`: it reads what the kernel's module damon_stat exports.
+
+It changes nothing, so it may run beside whoever uses DAMON. It needs a kernel of 6.17 or later,
+where damon_stat is on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tierd.clock import Clock
+from tierd.errors import TierdError, Unsupported
+from tierd.machine.sample_reader import read_sample, vm_events
+from tierd.profile import gather, minute, stat
+from tierd.profile.minute import MINUTE_S, Moment, tier_bytes
+from tierd.profile.profile import Header, Line, Source, header_text, line_text
+from tierd.profile.rates import BOUNDS_HZ
+from tierd.profile.stat import Stat
+from tierd.serving.inbox import Inbox, Verb
+from tierd.sysfs import Sysfs
+from tierd.topology import Topology
+
+FOLDER = "sys/module/damon_stat/parameters"
+
+# The module renews its figures every five seconds.
+LOOK_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the recorder acts through."""
+
+    sysfs: Sysfs
+    inbox: Inbox
+    clock: Clock
+    wall_s: Callable[[], float]
+    write: Callable[[str], None]
+    """Takes one line of the profile."""
+
+
+@dataclass(slots=True)
+class _Watching:
+    began_s: float
+    before: Moment
+    pending: Line | None = None
+    minutes: int = 0
+    looks: list[Stat] = field(default_factory=list)
+
+
+def require(sysfs: Sysfs) -> None:
+    """Raise Unsupported if damon_stat is not there, or is off."""
+    if not sysfs.exists(f"{FOLDER}/memory_idle_ms_percentiles"):
+        raise Unsupported(
+            f"there is no /{FOLDER}/memory_idle_ms_percentiles",
+            "the kernel must be 6.17 or later, built with CONFIG_DAMON_STAT; `tierd record` "
+            "without --damon-stat needs neither",
+        )
+    if sysfs.read(f"{FOLDER}/enabled").strip() not in ("Y", "1"):
+        raise Unsupported(
+            f"/{FOLDER}/enabled is off, so damon_stat counts nothing",
+            f"`echo Y > /{FOLDER}/enabled`; while tierd runs it is off, and tierd keeps a profile "
+            "itself (`loop.profile`)",
+        )
+
+
+def run(around: Around, topology: Topology, for_s: float | None) -> int:
+    """Record until a signal comes, or for a time. Return the minutes that were recorded."""
+    require(around.sysfs)
+    # damon_stat does not say where memory is, so all of it counts as one tier.
+    topology = replace(topology, tiers=())
+    (size_bytes,) = tier_bytes(topology).values()
+    began = around.wall_s() // MINUTE_S * MINUTE_S
+    around.write(header_text(Header(Source.damon_stat, began, (size_bytes,), 0), BOUNDS_HZ))
+    now = _Watching(around.clock.monotonic(), _moment(around, topology))
+    end_s = None if for_s is None else now.began_s + max(for_s, MINUTE_S)
+    due_s = now.began_s
+    try:
+        while end_s is None or due_s < end_s:
+            due_s += LOOK_S
+            if not _waited(around, due_s):
+                break
+            _look(around, now)
+            if due_s - now.began_s >= MINUTE_S * (now.minutes + 1):
+                _minute(around, now, topology, size_bytes)
+    finally:
+        if now.pending is not None:
+            around.write(line_text(now.pending))
+    return now.minutes
+
+
+def _waited(around: Around, due_s: float) -> bool:
+    """Wait until a moment; return False if a signal to stop came."""
+    while (left_s := due_s - around.clock.monotonic()) > 0:
+        if any(event.verb is Verb.stop for event in around.inbox.wait(left_s)):
+            return False
+    return True
+
+
+def _look(around: Around, now: _Watching) -> None:
+    require(around.sysfs)
+    names = ("memory_idle_ms_percentiles", "estimated_memory_bandwidth")
+    idle, bandwidth = (around.sysfs.reread(f"{FOLDER}/{name}") for name in names)
+    found = stat.parse(f"/{FOLDER}", idle, bandwidth)
+    if not stat.says_nothing(found):
+        now.looks.append(found)
+
+
+def _minute(around: Around, now: _Watching, topology: Topology, size_bytes: int) -> None:
+    after = _moment(around, topology)
+    if not now.looks:
+        raise TierdError(f"/{FOLDER}: all figures are zero for a minute", "is damon_stat on?")
+    heat = stat.classes(now.looks, size_bytes)
+    line = minute.line(topology, now.before, after, {0: heat}, now.minutes)
+    done, now.pending = gather.added(now.pending, line)
+    if done is not None:
+        around.write(line_text(done))
+    now.before, now.minutes = after, now.minutes + 1
+    now.looks.clear()
+
+
+def _moment(around: Around, topology: Topology) -> Moment:
+    sample = read_sample(around.sysfs, topology, {}, around.clock.monotonic())
+    return Moment(sample, vm_events(around.sysfs))
