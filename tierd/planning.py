@@ -41,7 +41,7 @@ def plan_here(sysfs: Sysfs, config: Config, *, observe_only: bool = False) -> Pl
     """Return the plan that a daemon would start with now."""
     if observe_only:
         config = replace(config, mode=Mode.observe)
-    topology = discovery.discover(sysfs, config.tiers)
+    topology = discovery.discover(sysfs, config.tiers, config.bandwidths)
     capabilities = features.probe(sysfs)
     features.require_migration(capabilities)
     return plan_for(sysfs, topology, capabilities, config)

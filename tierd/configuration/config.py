@@ -79,6 +79,8 @@ class Config:
     cold_age_ms_min: int = 0
     tiers: tuple[tuple[int, ...], ...] | None = None
     """The override: node ids, fastest tier first; None uses the kernel's memory_tiering."""
+    bandwidths: tuple[tuple[int, int], ...] | None = None
+    """Pairs of a node and its bytes per second; None uses those of firmware."""
     cgroups: tuple[CgroupClass, ...] = ()
     on_stop: OnStop = OnStop.restore
     on_conflict: OnConflict = OnConflict.refuse

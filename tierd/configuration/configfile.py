@@ -358,7 +358,10 @@ def _conflicts(config: Config, values: _Values, places: Places) -> Iterator[Prob
 
 
 def _strangers(config: Config, places: Places, nodes: NodeIds) -> Iterator[Problem]:
-    """Yield the nodes of `tiers` that the machine does not have."""
+    """Yield the nodes of `tiers` that the machine does not have.
+
+    A node of `bandwidths` may come online later; until then its figure is not used.
+    """
     for rank, tier in enumerate(config.tiers or ()):
         for node in tier:
             error = node_error(node, *nodes)

@@ -134,6 +134,11 @@ _SHAPES: dict[str, dict[str, Any]] = {
         "type": "array",
         "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
     },
+    "bandwidths": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "minProperties": 1,
+    },
     "cgroups": {
         "type": "object",
         "additionalProperties": {

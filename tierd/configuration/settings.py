@@ -148,6 +148,16 @@ _BASIC = (
         "does not manage a node that is not listed.",
     ),
     Setting(
+        ("bandwidths",),
+        "bandwidths",
+        valuetypes.or_word(valuetypes.bandwidths(), "auto"),
+        ReloadEffect.plan,
+        "{0: 205GB/s, 1: 38GB/s}",
+        "The memory bandwidth of nodes; auto takes that of firmware. Set it if firmware does not "
+        "tell it, or tells it wrong: `tierd doctor --measure` prints the line. tierd uses it for "
+        "the weights of weighted interleave and for the default of rate_limit.",
+    ),
+    Setting(
         ("cgroups",),
         "cgroups",
         valuetypes.cgroups(),
@@ -207,7 +217,7 @@ _GROUPED = (
         ReloadEffect.start,
         "set",
         "The kernel's weights of weighted interleave, for programs that spread their pages over "
-        "nodes to use the bandwidth of all: set them by firmware's bandwidths while tierd runs, or "
+        "nodes to use the bandwidth of all: set them by the nodes' bandwidths while tierd runs, or "
         "leave them as they are. `tierd tiers` shows both.",
     ),
     Setting(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -35,6 +36,10 @@ QUANTITY_CHARACTERS_MAX = 60
 PATH_CHARACTERS_MAX = 4000
 TIERS_MAX = 64
 PORT_MAX = 65535
+
+# From what an emulated processor reads to ten times the bandwidth of a GPU's memory.
+BANDWIDTH_MIN = 1000**2
+BANDWIDTH_MAX = 100 * 1000**4
 
 _PLAIN = re.compile(r"[A-Za-z0-9/_][A-Za-z0-9/_.@+%-]*")
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -189,6 +194,12 @@ def tiers() -> ValueType:
     return ValueType(allowed, _tiers, lambda value: str([list(tier) for tier in value]))
 
 
+def bandwidths() -> ValueType:
+    """Return the type for rates by node id."""
+    allowed = "rates by node id, such as {0: 205GB/s, 1: 38GB/s}"
+    return ValueType(allowed, partial(_bandwidths, allowed), _write_bandwidths)
+
+
 def cgroups() -> ValueType:
     """Return the type for cgroup classes by name; a later file replaces one of the same name."""
     allowed = "classes by name, each with paths to include or to exclude"
@@ -324,6 +335,27 @@ def _node_ids(tier: YamlNode, problems: list[Problem]) -> list[tuple[int, FilePl
     if not entries:
         problems.append(Problem(tier.place, "expected the node ids of a tier, found an empty list"))
     return found
+
+
+def _bandwidths(allowed: str, node: YamlNode) -> ParsedValue:
+    if not isinstance(node, YamlMapping) or not node.entries:
+        return _wrong(node.place, f"expected {allowed}, found {_what(node)}")
+    problems: list[Problem] = []
+    found: dict[int, object] = {}
+    one = rate(BANDWIDTH_MIN, BANDWIDTH_MAX)
+    for name, value in node.entries:
+        ids = _node_ids(name, problems)
+        parsed = one.read(value)
+        problems += (Problem(p.place, f"{name.text}: {p.message}") for p in parsed.problems)
+        for number, place in ids:
+            if number in found:
+                problems.append(Problem(place, f"node {number} is given twice"))
+            found[number] = parsed.value
+    return ParsedValue(tuple(sorted(found.items())), tuple(problems))
+
+
+def _write_bandwidths(pairs: tuple[tuple[int, int], ...]) -> str:
+    return "{" + ", ".join(f"{node}: {write_rate(one)}" for node, one in pairs) + "}"
 
 
 def _cgroups(node: YamlNode) -> ParsedValue:

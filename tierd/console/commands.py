@@ -77,7 +77,8 @@ def tiers(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
     looked = _looked(arguments)
     sysfs = _patient(looked.sysfs)
-    topology = discovery.survey(sysfs, _config(arguments, sysfs).tiers)
+    config = _config(arguments, sysfs)
+    topology = discovery.survey(sysfs, config.tiers, config.bandwidths)
     found = interleave.read(sysfs)
     if arguments.json:
         told = None if found is None else weights.as_document(topology, found)
@@ -85,6 +86,9 @@ def tiers(arguments: argparse.Namespace, say: Say) -> ExitCode:
     else:
         _say_where(looked, say)
         say(render.tiers_text(topology).rstrip())
+        if config.bandwidths:
+            set_for = ", ".join(f"node{node}" for node, _ in config.bandwidths)
+            say(f"\nbandwidth: as the configuration says, for {set_for}")
         if found is not None:
             say("\n" + "\n".join(weights.as_lines(topology, found)))
     return ExitCode.ok if len(topology.tiers) > 1 else ExitCode.unsupported

@@ -166,7 +166,8 @@ nearest. It takes memory on each node for some seconds, and refuses a node that 
 it. Latency is that of one access after the other in random order, bandwidth that of all these
 processors reading at once. Other programs make both look worse. The figures of firmware (HMAT)
 stand beside them. If the ratios differ much, or the order of the tiers does not fit, a sentence
-says so.
+says so. If firmware does not tell a bandwidth, or tells it wrong, the last sentence has the line
+for the configuration (`bandwidths`).
 
 `--json` is for programs. `--bundle FILE` writes a report for a bug tracker. It holds the findings,
 the plan, and the files that tierd read, without the names of programs, hosts and cgroups. With

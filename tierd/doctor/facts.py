@@ -104,8 +104,8 @@ def read(
     """Read the facts. `load_saved` returns the state that an earlier tierd saved."""
     sysfs = kernel.sysfs
     config = _try(read_config)
-    override = None if isinstance(config, Unreadable) else config.tiers
-    topology = _try(lambda: discovery.survey(sysfs, override))
+    asked = Config() if isinstance(config, Unreadable) else config
+    topology = _try(lambda: discovery.survey(sysfs, asked.tiers, asked.bandwidths))
     return Facts(
         is_root=is_root,
         release=optional(sysfs, RELEASE),

@@ -1,9 +1,11 @@
 """What was measured of each node, as text and JSON, beside the figures of firmware. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
+from tierd.configuration.valuetypes import bandwidths
+from tierd.machine.interleave import weights_for
 from tierd.topology import Node, Topology
 from tierd.units import format_ids
 
@@ -97,6 +99,7 @@ def remarks(speeds: Sequence[Speed], topology: Topology) -> Iterator[str]:
         )
     yield from _out_of_order(known, topology)
     yield from _firmware_differs(known, fastest, topology)
+    yield from _bandwidths(speeds, topology)
 
 
 def _out_of_order(known: dict[int, float], topology: Topology) -> Iterator[str]:
@@ -122,6 +125,46 @@ def _firmware_differs(known: dict[int, float], fastest: int, topology: Topology)
                 f"node {node} answers {measured:.1f} times as late as node {fastest}; firmware "
                 f"says {said:.1f} times"
             )
+
+
+def _bandwidths(speeds: Sequence[Speed], topology: Topology) -> Iterator[str]:
+    """Yield the line of the configuration for what firmware does not tell, or tells wrong."""
+    measured = {one.node: one.read_mbps for one in speeds if one.read_mbps}
+    if len(measured) < 2 or len(measured) < len(topology.nodes):
+        return
+    told = {node: _told(topology.node(node))[1] for node in measured}
+    widest = max(measured, key=lambda node: measured[node])
+    silent = [node for node, mbps in told.items() if not mbps]
+    wrong = [] if silent else [node for node in measured if _off(measured, told, node, widest)]
+    if not silent and not wrong:
+        return
+    why = (
+        f"firmware does not tell the bandwidth of node {format_ids(silent)}"
+        if silent
+        else f"the bandwidth of node {format_ids(wrong)}, compared with that of node {widest}, is "
+        "not what firmware says"
+    )
+    rates = tuple((node, _three_digits(mbps) * 10**6) for node, mbps in measured.items())
+    weights = weights_for(measured)
+    yield (
+        f"{why}: to use what was measured (weights of weighted interleave: "
+        f"{', '.join(f'node{node} {weight}' for node, weight in weights.items())}), add this to "
+        f"the configuration: `bandwidths: {bandwidths().write(rates)}`"
+    )
+
+
+def _off(
+    measured: Mapping[int, float], told: Mapping[int, int | None], node: int, widest: int
+) -> bool:
+    """True if the ratio of two measured bandwidths is not that of firmware."""
+    by_measure = measured[widest] / measured[node]
+    by_firmware = (told[widest] or 0) / (told[node] or 1)
+    return max(by_measure / by_firmware, by_firmware / by_measure) >= DIFFERS
+
+
+def _three_digits(mbps: float) -> int:
+    """Return whole MB/s of three digits: no measurement is more exact."""
+    return max(1, int(float(f"{mbps:.3g}")))
 
 
 def _told(node: Node) -> tuple[int | None, int | None]:

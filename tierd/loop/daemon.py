@@ -109,7 +109,7 @@ def _begins_s(running: Running, next_tick_s: float, now_s: float) -> float:
 
 def begin(outside: Outside, config: Config) -> Running:
     """Start the first plan. An error here ends the process: it cannot work, or others use DAMON."""
-    topology = discovery.discover(outside.sysfs, config.tiers)
+    topology = discovery.discover(outside.sysfs, config.tiers, config.bandwidths)
     capabilities = features.probe(outside.sysfs)
     features.require_migration(capabilities)
     now_s = outside.clock.monotonic()

@@ -31,7 +31,8 @@ PLANS_MAX = 4
 
 def looked(outside: Outside, running: Running) -> Running:
     """Return the state with the current topology and watermarks."""
-    topology = discovery.discover(outside.sysfs, running.config.tiers)
+    config = running.config
+    topology = discovery.discover(outside.sysfs, config.tiers, config.bandwidths)
     return replace(running, topology=topology, watermarks=watermarks(outside.sysfs, topology))
 
 

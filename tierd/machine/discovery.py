@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 from tierd import figures
 from tierd.errors import TierdError, Unsupported
 from tierd.machine import resctrl
-from tierd.machine.override import LEFT_OUT, Override, check_override, require_tiers
+from tierd.machine.override import (
+    LEFT_OUT,
+    Bandwidths,
+    Override,
+    check_override,
+    require_tiers,
+    with_bandwidth,
+)
 from tierd.machine.unsuited import unsuited, without
 from tierd.machine.zoneinfo import PATH as ZONEINFO
 from tierd.machine.zoneinfo import Zone, page_bytes, parse_zones
@@ -52,10 +59,12 @@ UINT_MAX = 2**32 - 1
 LEFT_OUT_BY_OVERRIDE = "left out by the override"
 
 
-def discover(sysfs: Sysfs, override: Override | None) -> Topology:
+def discover(
+    sysfs: Sysfs, override: Override | None, bandwidths: Bandwidths | None = None
+) -> Topology:
     """Return the topology; raise Unsupported, with the reason, if tierd cannot manage the "
     "machine."""
-    topology = survey(sysfs, override)
+    topology = survey(sysfs, override, bandwidths)
     require_tiers(topology)
     return topology
 
@@ -72,8 +81,13 @@ def nodes(sysfs: Sysfs) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     return with_memory, present
 
 
-def survey(sysfs: Sysfs, override: Override | None) -> Topology:
-    """Return the topology of any machine, even if it has a single tier."""
+def survey(
+    sysfs: Sysfs, override: Override | None, bandwidths: Bandwidths | None = None
+) -> Topology:
+    """Return the topology of any machine, even if it has a single tier.
+
+    `bandwidths` replace those of firmware.
+    """
     known = nodes(sysfs)
     if known is None:
         raise Unsupported(
@@ -92,6 +106,7 @@ def survey(sysfs: Sysfs, override: Override | None) -> Topology:
         for node in with_memory
     )
     left_out = {} if override is not None else unsuited(listed, tiers)
+    listed = tuple(with_bandwidth(node, dict(bandwidths or ())) for node in listed)
     return Topology(
         nodes=tuple(
             replace(node, tier_origin=f"{LEFT_OUT}{left_out[node.id]} ({node.tier_origin})")

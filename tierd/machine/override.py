@@ -1,12 +1,38 @@
-"""Checks the tiers that a user sets, and explains what to do on a machine with fewer than two."""
+"""Checks the tiers that a user sets, and explains what to do on a machine with fewer than two.
+
+Also puts the bandwidths that a user sets in place of those of firmware.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 from tierd.errors import ConfigError, Unsupported
-from tierd.topology import Topology
+from tierd.topology import Node, Performance, Topology
 from tierd.units import format_ids, format_size
 
 Override = tuple[tuple[int, ...], ...]
 
+Bandwidths = tuple[tuple[int, int], ...]
+"""Pairs of a node and its bytes per second."""
+
 LEFT_OUT = "left out: "
+
+_NOTHING_TOLD = Performance(None, None, None, None)
+
+
+def with_bandwidth(node: Node, bandwidths: Mapping[int, int]) -> Node:
+    """Return the node with the bandwidth that is set for it, for reads and writes alike."""
+    if node.id not in bandwidths:
+        return node
+    mbps = bandwidths[node.id] // 10**6
+    told = replace(
+        node.performance or _NOTHING_TOLD, read_bandwidth_mbps=mbps, write_bandwidth_mbps=mbps
+    )
+    # What firmware tells for processors is asked first, so it must not contradict.
+    by_cpu = node.cpu_performance and replace(
+        node.cpu_performance, read_bandwidth_mbps=mbps, write_bandwidth_mbps=mbps
+    )
+    return replace(node, performance=told, cpu_performance=by_cpu)
 
 
 def override_errors(

@@ -9,12 +9,16 @@ from tierd.views.render import InterleaveDocument
 
 
 def as_lines(topology: Topology, weights: Interleave) -> list[str]:
-    """Return the weights of weighted interleave, and those that fit firmware's bandwidths."""
+    """Return the weights of weighted interleave, and those that fit the bandwidths."""
     how = {True: " (by the kernel)", False: " (auto is off)", None: ""}[weights.auto]
     lines = [f"weighted interleave: {_listed(weights.weights)}{how}"]
     fitting = interleave.proposed(topology)
     if fitting is None:
-        return [*lines, "  by bandwidth: not known, firmware does not tell it for every node"]
+        return [
+            *lines,
+            "  by bandwidth: not known: firmware does not tell it for every node",
+            "  `tierd doctor --measure` measures it, and prints a line for the configuration",
+        ]
     if all(weights.weights.get(node) == weight for node, weight in fitting.items()):
         return [*lines, "  by bandwidth: the same"]
     return [

@@ -44,6 +44,8 @@ ALONE = [
     ("loop: {window: 1min, tick: 1min}", "loop: {window: 1min, tick: 60001ms}"),
     ("metrics: {address: 127.0.0.1:65535}", "metrics: {address: 127.0.0.1:65536}"),
     ("tiers: [[0], [1]]", "tiers: [[0]]"),
+    ("bandwidths: {0: 1MB/s}", "bandwidths: {0: 999kB/s}"),
+    ("bandwidths: {0: 100TB/s}", "bandwidths: {0: 100001GB/s}"),
     (
         f"tiers: {[[rank] for rank in range(64)]}",
         f"tiers: {[[rank] for rank in range(65)]}",

@@ -98,6 +98,15 @@ loop: {window: 2s, tick: 3s}
         ("tiers: [0, 1]", Config(tiers=((0,), (1,)))),
         ("tiers: [[3, 1], 0]", Config(tiers=((3, 1), (0,)))),
         ("tiers: auto", Config()),
+        (
+            "bandwidths: {1: 38GB/s, 0: 205GB/s}",
+            Config(bandwidths=((0, 205 * 10**9), (1, 38 * 10**9))),
+        ),
+        (
+            "bandwidths: {0: 205GB/s, 2-3: 38GB/s}",
+            Config(bandwidths=((0, 205 * 10**9), (2, 38 * 10**9), (3, 38 * 10**9))),
+        ),
+        ("bandwidths: auto", Config()),
         ("mode: &here manage", Config()),
         ("mode: ! manage", Config()),
     ],
@@ -241,6 +250,28 @@ WRONG = [
         "tiers: fast",
         "1:8: tiers: expected auto, or lists of node ids, fastest tier first, such as [[0], [1]],"
         " found 'fast'",
+    ),
+    (
+        "bandwidths: 38GB/s",
+        "1:13: bandwidths: expected auto, or rates by node id, such as {0: 205GB/s, 1: 38GB/s}, "
+        "found '38GB/s'",
+    ),
+    (
+        "bandwidths: {}",
+        "1:13: bandwidths: expected auto, or rates by node id, such as {0: 205GB/s, 1: 38GB/s}, "
+        "found a mapping",
+    ),
+    (
+        "bandwidths: {0: 205}",
+        "1:17: bandwidths: 0: expected auto, or a rate such as 200MB/s or 64MiB/s, found '205'",
+    ),
+    (
+        "bandwidths: {x: 205GB/s}",
+        "1:14: bandwidths: expected auto, or node ids such as 0 or 2-3, found 'x'",
+    ),
+    (
+        "bandwidths: {0: 205GB/s, 0-1: 38GB/s}",
+        "1:26: bandwidths: node 0 is given twice",
     ),
     ("tiers: [[0]]", "1:8: tiers: expected auto, or 2 to 64 tiers, as in [[0], [1]]"),
     (

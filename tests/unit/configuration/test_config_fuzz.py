@@ -120,6 +120,12 @@ def configs(draw: st.DrawFn) -> Config:
         hot_age_ms_min=draw(st.integers(0, 3_600_000)),
         cold_age_ms_min=draw(st.integers(0, 3_600_000)),
         tiers=draw(st.just((tuple(nodes[:cut]), tuple(nodes[cut:]))) | st.none()),
+        bandwidths=draw(
+            st.none()
+            | st.dictionaries(st.integers(0, 1023), st.integers(10**6, 10**14), min_size=1).map(
+                lambda found: tuple(sorted(found.items()))
+            )
+        ),
         cgroups=draw(classes()),
         on_stop=draw(st.sampled_from(OnStop)),
         on_conflict=draw(st.sampled_from(OnConflict)),

@@ -2,17 +2,20 @@
 
 import ctypes
 import os
+import re
 from dataclasses import replace
 
 import pytest
 
 from tests.fixtures import machines, topologies
 from tests.fixtures.machines import TextSysfs
+from tests.unit.configuration.test_config import parse
 from tierd.doctor import bound_memory, checkup, measure, speeds
 from tierd.doctor.bound_memory import LINE_BYTES, bound
 from tierd.doctor.speeds import Speed
 from tierd.errors import ExitCode, Unsupported
-from tierd.machine import discovery
+from tierd.machine import discovery, interleave
+from tierd.machine.override import with_bandwidth
 from tierd.machine.sample import Watermarks
 from tierd.machine.sample_reader import watermarks
 from tierd.sim import machine_model
@@ -179,6 +182,44 @@ def test_one_tier_with_unequal_nodes_gets_a_configuration() -> None:
     assert "`tiers: [[0], [1]]`" in said[0]
     equal = (FAST, replace(SLOW, latency_ns=120.0))
     assert not any("tiers" in one for one in speeds.remarks(equal, flat))
+
+
+def silent(topology: Topology) -> Topology:
+    """Return the machine with firmware that tells nothing."""
+    nodes = tuple(replace(node, performance=None, cpu_performance=None) for node in topology.nodes)
+    return replace(topology, nodes=nodes)
+
+
+def test_bandwidths_that_firmware_does_not_tell_become_a_line_of_the_configuration() -> None:
+    measured = (FAST, replace(SLOW, read_mbps=9_587.4))
+    (said,) = speeds.remarks(measured, silent(machine()))
+    assert said == (
+        "firmware does not tell the bandwidth of node 0-1: to use what was measured (weights of "
+        "weighted interleave: node0 26, node1 5), add this to the configuration: "
+        "`bandwidths: {0: 48GB/s, 1: 9590MB/s}`"
+    )
+    # The line is a configuration, and its weights are those that were announced.
+    (line,) = re.findall(r"`(bandwidths: .*)`", said)
+    set_ = parse(line).config.bandwidths
+    assert set_ == ((0, 48 * 10**9), (1, 9_590 * 10**6))
+    topology = silent(machine())
+    assert interleave.proposed(topology) is None
+    nodes = tuple(with_bandwidth(node, dict(set_)) for node in topology.nodes)
+    assert interleave.proposed(replace(topology, nodes=nodes)) == {0: 26, 1: 5}
+
+
+@pytest.mark.parametrize("read_mbps", [None, 0.0])
+def test_without_all_bandwidths_no_line_is_proposed(read_mbps: float | None) -> None:
+    measured = (FAST, replace(SLOW, read_mbps=read_mbps))
+    assert not any("bandwidths:" in said for said in speeds.remarks(measured, silent(machine())))
+
+
+def test_a_bandwidth_that_is_far_from_firmwares_is_named() -> None:
+    (said,) = speeds.remarks((FAST, replace(SLOW, read_mbps=20_000.0)), machine())
+    assert said.startswith(
+        "the bandwidth of node 1, compared with that of node 0, is not what firmware says"
+    )
+    assert "`bandwidths: {0: 48GB/s, 1: 20GB/s}`" in said
 
 
 def test_the_document_adds_the_figures() -> None:

@@ -79,7 +79,24 @@ def test_without_figures_nothing_is_proposed() -> None:
     weights = interleave.read(machine)
     assert weights is not None
     assert view.as_lines(topology, weights)[1].endswith("does not tell it for every node")
+    assert "`tierd doctor --measure`" in view.as_lines(topology, weights)[2]
     assert view.as_document(topology, weights)["by_bandwidth"] is None
+
+
+def test_bandwidths_that_were_measured_replace_what_firmware_tells() -> None:
+    set_ = ((0, 40 * 10**9), (1, 20 * 10**9))
+    for name in ("one-tier", "two-tier"):
+        topology = discovery.survey(kernel(machine=name), None, set_)
+        assert interleave.proposed(topology) == {0: 21, 1: 10}
+    only_one = discovery.survey(kernel(machine="one-tier"), None, set_[:1])
+    assert interleave.proposed(only_one) is None
+
+
+def test_weights_by_measured_bandwidths_are_planned() -> None:
+    config = replace(SET, tiers=((0,), (1,)), bandwidths=((0, 40 * 10**9), (1, 20 * 10**9)))
+    plan = plan_here(kernel(machine="one-tier"), config)
+    planned = {knob.id: knob.value for knob in plan.knobs}
+    assert (planned["interleave-0"], planned["interleave-1"]) == ("21", "10")
 
 
 BANDWIDTHS = st.dictionaries(st.integers(0, 9), st.integers(1, 10**6), min_size=1)
