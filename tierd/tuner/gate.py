@@ -29,7 +29,8 @@ YIELD_MIN = 0.02
 YIELD_S = 2.0
 
 
-# A sweep that opens may run for so many windows before it is closed, and every page may move.
+# A sweep that opens runs for so many windows at least. With a single one it may not run at all,
+# because it begins with its next window. Every page that it visits may move.
 WINDOWS_OPEN = 2
 
 
@@ -73,7 +74,9 @@ class Room:
 
     @property
     def spare_bytes(self) -> float:
-        return self.free_bytes - self.floor_bytes - self.reserved_bytes
+        """What may come up by page now: at least half of what may come up at all."""
+        above_bytes = self.free_bytes - self.floor_bytes
+        return above_bytes - min(self.reserved_bytes, max(0, above_bytes) / 2)
 
     @property
     def ahead_bytes(self) -> float:
@@ -109,9 +112,11 @@ def fitting_bytes(sweep: Sweep) -> int:
     return WINDOWS_OPEN * sweep.quota_bytes
 
 
-def until(left_bytes: float, share: float, seen: Seen) -> Gate:
+def until(left_bytes: float, share: float, seen: Seen, *, was_open: bool = False) -> Gate:
     """Return the gate of a sweep that may move so much until the next tick."""
     lasts_s = left_bytes / (max(YIELD_MIN, share) * seen.bytes_per_s)
+    if not was_open:
+        lasts_s = max(lasts_s, WINDOWS_OPEN * seen.window_s)
     if lasts_s >= seen.seconds:
         return OPEN
     return Gate(is_open=True, then_open=False, after_s=lasts_s)

@@ -51,7 +51,7 @@ def test_after_a_round_it_waits_for_the_idle_time() -> None:
 
 def test_it_closes_before_the_next_tick_if_the_room_will_be_made() -> None:
     known = Descent(yield_share=1.0)
-    lacks = 10 * MIB
+    lacks = 30 * MIB
     _, gate = descent.step(known, SEEN, lacks, 0, held=False)
     assert not gate.then_open
     assert gate.after_s == pytest.approx(lacks / SPEED)
@@ -63,8 +63,8 @@ def test_it_learns_how_much_of_what_it_visits_goes_down() -> None:
     for _ in range(60):
         now, _ = descent.step(now, visited(50 * MIB, MIB), ROUND, 0, held=False)
     assert now.yield_share == pytest.approx(1 / 50, rel=0.05)
-    _, gate = descent.step(Descent(yield_share=0.0), SEEN, 100, 0, held=False)
-    assert gate.after_s == pytest.approx(100 / (YIELD_MIN * SPEED))
+    _, gate = descent.step(Descent(yield_share=0.0), SEEN, MIB / 2, 0, held=False)
+    assert gate.after_s == pytest.approx(MIB / 2 / (YIELD_MIN * SPEED))
 
 
 LONG = replace(SEEN, round_bytes=1000 * ROUND)
