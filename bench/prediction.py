@@ -26,6 +26,7 @@ from tierd.loop import recorder
 from tierd.loop.running import Running
 from tierd.machine import discovery, features
 from tierd.profile import from_profile, profile
+from tierd.profile.curve import Point
 from tierd.profile.load import Work
 from tierd.record.snapshot import Snapshot
 from tierd.sim import trial, virtual_loop
@@ -183,10 +184,14 @@ def truth(name: str, fast_mib: int, seed: int) -> float:
     return statistics.fmean(seen.looks[-int(MEASURED_MINUTES * MINUTE_S / LOOK_S) :])
 
 
+def predicted(work: Work, fast_bytes: int, slow_bytes: int) -> Point:
+    """Return what `tierd simulate` says of a size."""
+    question = Question(fast_bytes, slow_bytes, None, Costs(100, 250))
+    return simulate.answer(work, question, Config()).points[0]
+
+
 def cell(name: str, work: Work, fast_mib: int, seed: int) -> Cell:
-    slow_mib = TOTAL_MIB - fast_mib
-    question = Question(fast_mib * MIB, slow_mib * MIB, None, Costs(100, 250))
-    row = simulate.answer(work, question, Config()).points[0]
+    row = predicted(work, fast_mib * MIB, (TOTAL_MIB - fast_mib) * MIB)
     found = truth(name, fast_mib, seed)
     guess = row.guess
     return Cell(
