@@ -4,8 +4,8 @@
     python -m bench.prediction_vm cell --of store-7.2.json --fast 768 --save cells.json
 
 A store whose heat is scattered is recorded on one size of fast memory, with nobody moving
-anything. Then, for each other size, a machine of this size is booted, and the store runs there under
-tierd. Each step is one boot.
+anything. Then, for each other size, a machine of this size is booted, and the store runs there
+under tierd. Each step is one boot.
 """
 
 import argparse
