@@ -301,8 +301,9 @@ class Kdamond:
                 break
             before = len(regions)
             if fresh:
+                region, is_last = regions[index], index == before - 1
                 for scheme in counting:
-                    scheme.count([regions[index]], apply_context.rng, ends=index == before - 1)
+                    scheme.count_one(region, apply_context.rng, is_last=is_last)
             at = index  # damon_do_apply_schemes(): a scheme can split the region
             for scheme in acting:
                 at = scheme.visit(regions, at, target, apply_context)
