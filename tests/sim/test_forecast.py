@@ -1,6 +1,7 @@
 """Trials of `tierd simulate` on the simulated kernel, and when it says that it cannot tell."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -8,6 +9,7 @@ from tierd.configuration.config import Config
 from tierd.profile.load import Heat, Load, Stretch, Work
 from tierd.sim import forecast, trial, work_file
 from tierd.sim.forecast import Trials
+from tierd.sim.sim_kernel import SimKernel
 from tierd.sim.trial import Size
 
 MIB = 1 << 20
@@ -119,3 +121,27 @@ def test_a_name_that_does_not_ship_lists_those_that_do() -> None:
     with pytest.raises(work_file.NoWorkload) as error:
         work_file.builtin("nothing")
     assert all(name in error.value.hint for name in work_file.BUILTIN)
+
+
+def test_only_hot_memory_lies_together_if_the_record_says_no_more() -> None:
+    """The share of the neighbours of a block that have the same heat."""
+    load = Load(
+        (Heat(20.0, GIB // 4), Heat(2.0, GIB // 2), Heat(0.0, GIB)), 16 * MIB, pieces_share=0.5
+    )
+    hot, warm, cold = _together(load)
+    assert hot > 0.95
+    assert warm < 0.6
+    assert cold < 0.8
+    assert min(_together(replace(load, pieces_share=1.0))) > 0.95
+
+
+def _together(load: Load) -> list[float]:
+    kernel = SimKernel("7.3", trial.machine(Size(GIB, GIB)), seed=1, block_pages=trial.BLOCK_PAGES)
+    kernel.advance(0.001)
+    made = trial.Trial(kernel, 1.0, Random(1), load)
+    made.begin()
+    found = []
+    for number in range(len(load.heats)):
+        blocks = set(made.memory.find(f"heat{number}", len(made.memory.held)))
+        found.append(sum(block + 1 in blocks for block in blocks) / len(blocks))
+    return found

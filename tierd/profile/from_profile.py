@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import ceil, log
 
 from tierd.profile.load import Heat, Load, Stretch, Work, ordered
-from tierd.profile.panel import DISTANCES, LAGS, LOOKS, Kept
+from tierd.profile.panel import DISTANCES, HOT_SHARE, LAGS, LOOKS, Kept
 from tierd.profile.profile import Line, Profile, Source
 from tierd.profile.rates import BOUNDS_HZ, CLASSES, HOTTEST, TOUCHES_HZ
 from tierd.units import format_size
@@ -130,14 +130,17 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
         key=lambda one: one.need_bytes,
     )
     piece, drift = piece_bytes(profile.lines), drift_per_minute(profile.lines)
+    # Pairs of a panel say how the hottest pages lie, and regions are pieces all of them.
+    share = HOT_SHARE
     if profile.header.source is not Source.panel:
-        piece = REGION_PIECE_BYTES
+        piece, share = REGION_PIECE_BYTES, 1.0
     for part in _parts(lines):
         total = sum(one.minutes for one in part)
         classes = tuple(
             sum(one.classes[kind] * one.minutes for one in part) / total for kind in range(CLASSES)
         )
-        yield Stretch(Load(spread(classes, tail=tail), piece, drift), total / profile.minutes)
+        load = Load(spread(classes, tail=tail), piece, share, drift)
+        yield Stretch(load, total / profile.minutes)
 
 
 def _minute(line: Line, tier_bytes: Sequence[int]) -> _Minute:

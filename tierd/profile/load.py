@@ -7,6 +7,8 @@ equal heat lies, and how fast heat moves to other memory.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tierd.profile.rates import class_of
+
 
 @dataclass(frozen=True, slots=True)
 class Heat:
@@ -29,6 +31,9 @@ class Load:
     """The hottest first; the last one may be memory that nobody touches."""
     piece_bytes: int = 0
     """The size of the pieces of equal heat; 0 if each page has a heat of its own."""
+    pieces_share: float = 1.0
+    """The hottest memory, which has this share of all touches, lies in such pieces. The rest has a
+    heat of its own by page. With 1 all memory lies in pieces."""
     drift_per_minute: float = 0.0
     """The share of the hot memory that cools down each minute, while as much other memory heats."""
 
@@ -51,6 +56,18 @@ class Load:
             served += heat.rate_hz * taken
             left -= taken
         return served / total
+
+    def is_in_pieces(self) -> tuple[bool, ...]:
+        """Return of each heat whether its memory lies in pieces. Whole classes of heat do."""
+        if self.pieces_share >= 1:
+            return (True,) * len(self.heats)
+        left, least = self.pieces_share * self.touches_hz, 0
+        for heat in self.heats:
+            if left <= 0:
+                break
+            left -= heat.touches_hz
+            least = class_of(heat.rate_hz)
+        return tuple(class_of(heat.rate_hz) >= least for heat in self.heats)
 
     def needed_bytes(self, share: float) -> float:
         """Return how much fast memory serves this share of all touches at best."""

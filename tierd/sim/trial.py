@@ -106,7 +106,7 @@ def rate_bytes_per_s(size: Size) -> float:
 
 
 @dataclass(slots=True)
-class _Trial:
+class Trial:
     """A machine at work."""
 
     kernel: SimKernel
@@ -147,10 +147,19 @@ class _Trial:
         pages = sum(counts) * memory.block_pages
         memory.populate(_name(0), pages, (FAST, SLOW), self.kernel.now_us)
         blocks = memory.find(_name(0), len(memory.held))
-        piece = max(1, int(self.load.piece_bytes / self.times) // memory.block_bytes)
+        piece = self._piece_blocks()
         pieces = [blocks[at : at + piece] for at in range(0, len(blocks), piece)]
         self.rng.shuffle(pieces)
-        self._give([block for one in pieces for block in one], counts)
+        ordered = [block for one in pieces for block in one]
+        together = sum(
+            count
+            for count, in_pieces in zip(counts, self.load.is_in_pieces(), strict=True)
+            if in_pieces
+        )
+        rest = ordered[together:]
+        if not all(self.load.is_in_pieces()):
+            self.rng.shuffle(rest)
+        self._give([*ordered[:together], *rest], counts)
 
     def change(self, load: Load) -> None:
         """Turn to another load. What was hottest stays hottest."""
@@ -185,9 +194,10 @@ class _Trial:
         if not self.drifts or share <= 0:
             return
         memory = self.memory
-        piece = max(1, int(self.load.piece_bytes / self.times) // memory.block_bytes)
+        in_pieces = self.load.is_in_pieces()
         coldest = len(self.load.heats) - 1
         for number in range(coldest):
+            piece = self._piece_blocks() if in_pieces[number] else 1
             hot = memory.find(_name(number), len(memory.held))
             cold = memory.find(_name(coldest), len(memory.held))
             wanted = len(hot) * share
@@ -199,6 +209,9 @@ class _Trial:
             ):
                 memory.exchange([cools], _name(coldest))
                 memory.exchange([heats], _name(number))
+
+    def _piece_blocks(self) -> int:
+        return max(1, int(self.load.piece_bytes / self.times) // self.memory.block_bytes)
 
     def _counts(self) -> list[int]:
         """Return the blocks of each heat."""
@@ -240,7 +253,7 @@ def run(
     times = factor(size)
     kernel = SimKernel(SERIES, machine(size), seed=seed, block_pages=BLOCK_PAGES)
     kernel.advance(0.001)
-    trial = _Trial(kernel, times, Random(seed), loads[0])
+    trial = Trial(kernel, times, Random(seed), loads[0])
     trial.begin()
     real = config.rate_max_bytes_per_s or rate_bytes_per_s(size)
     slow = replace(config, rate_max_bytes_per_s=max(1, int(real / times)))
@@ -264,7 +277,7 @@ def run(
     return tuple(_seen(trial, settled_s + n * part_s, part_s) for n in range(len(loads)))
 
 
-def _seen(trial: _Trial, begin_s: float, part_s: float) -> Seen:
+def _seen(trial: Trial, begin_s: float, part_s: float) -> Seen:
     looks = [one for one in trial.looks if begin_s <= one[0] < begin_s + part_s]
     half = looks[len(looks) // 2 :]
     moved = (half[-1][2] - half[0][2]) / (half[-1][0] - half[0][0])

@@ -39,7 +39,7 @@ def parse(name: str, text: str) -> Work:
             heat for entry in fields.rows(raw["memory"], ENTRIES_MAX) for heat in _heats(entry)
         ]
         drift = parse_percent(str(raw.get("drift_per_minute", "0%"))) / BP_MAX
-        load = Load(ordered(heats), parse_size(str(raw.get("piece", "0B"))), drift)
+        load = Load(ordered(heats), parse_size(str(raw.get("piece", "0B"))), drift_per_minute=drift)
     except (ValueError, KeyError, TypeError) as error:
         raise NoWorkload(f"{name}: not a workload: {error!r}", HINT) from error
     if not load.touches_hz:
@@ -84,7 +84,9 @@ def _zipf_store() -> Load:
 
 
 def _shifting() -> Load:
-    return Load(ordered((Heat(20.0, 8 * GIB), Heat(0.002, 56 * GIB))), 1 << 20, 0.02)
+    return Load(
+        ordered((Heat(20.0, 8 * GIB), Heat(0.002, 56 * GIB))), 1 << 20, drift_per_minute=0.02
+    )
 
 
 def _idle() -> Load:

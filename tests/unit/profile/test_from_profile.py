@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.profile.test_profile import HEADER, LINE
 from tierd.profile import curve, from_profile
-from tierd.profile.load import Load
+from tierd.profile.load import Heat, Load
 from tierd.profile.panel import Kept
-from tierd.profile.profile import Line, Profile
+from tierd.profile.profile import Line, Profile, Source
 from tierd.profile.rates import BOUNDS_HZ, CLASSES
 
 GIB = 1 << 30
@@ -127,3 +127,22 @@ def test_that_the_tail_was_not_seen_widens_the_interval_downwards() -> None:
 
 def test_where_nothing_saturates_there_is_no_doubt_about_a_tail() -> None:
     assert not from_profile.work(Profile(HEADER, (minute(0.25),)), "p").capped
+
+
+def test_only_the_hottest_memory_of_a_record_lies_in_pieces() -> None:
+    """Half of the touches are of one class, and its whole class lies in pieces."""
+    hot, warm, cold = Heat(30.0, GIB), Heat(3.0, 4 * GIB), Heat(0.0, 8 * GIB)
+    load = Load((hot, Heat(20.0, GIB), warm, cold), 64 << 20, pieces_share=0.5)
+    assert load.is_in_pieces() == (True, True, False, False)
+    assert replace(load, pieces_share=1.0).is_in_pieces() == (True,) * 4
+    # Most touches are of warm memory here, so it lies in pieces too.
+    level = Load((Heat(30.0, GIB // 64), warm, cold), 64 << 20, pieces_share=0.5)
+    assert level.is_in_pieces() == (True, True, False)
+
+
+def test_regions_are_pieces_all_of_them() -> None:
+    header = replace(HEADER, source=Source.sensors, pages=0)
+    (stretch,) = from_profile.work(Profile(header, (minute(0.25),)), "p").stretches
+    assert (stretch.load.piece_bytes, stretch.load.pieces_share) == (4 << 20, 1.0)
+    (of_pages,) = from_profile.work(Profile(HEADER, (minute(0.25),)), "p").stretches
+    assert of_pages.load.pieces_share == 0.5
