@@ -455,4 +455,4 @@ def test_where_ticks_are_costly_there_are_fewer() -> None:
     made.processor_s = lambda: 0.4 * len(made.snapshots)
     made.run(60)
     between_s = [late.at - early.at for early, late in pairwise(made.snapshots)]
-    assert statistics.median(between_s) == pytest.approx(4.0, rel=0.05)
+    assert statistics.median(between_s) == pytest.approx(0.4 / supervise.LOOP_SHARE_MAX, rel=0.05)

@@ -58,7 +58,7 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
             now_s = outside.clock.monotonic()
             if now_s >= _begins_s(running, next_tick_s, now_s):
                 running = tick(outside, running)
-                running = _paced(outside, running)
+                running = _paced(outside, running, now_s)
                 # Ticks that were missed, for example in a suspend, are not made up for.
                 next_tick_s = max(next_tick_s + _tick_s(running), now_s)
             else:
@@ -91,18 +91,19 @@ def _tick_s(running: Running) -> float:
     return usual_s * running.pace.slower
 
 
-def _paced(outside: Outside, running: Running) -> Running:
+def _paced(outside: Outside, running: Running, began_s: float) -> Running:
     now_s, used_s = outside.clock.monotonic(), outside.processor_s()
-    return replace(running, pace=running.pace.ticked(now_s, used_s))
+    return replace(running, pace=running.pace.ticked(began_s, now_s, used_s))
 
 
 def _begins_s(running: Running, next_tick_s: float, now_s: float) -> float:
     """Return when the next tick begins. It waits for a scheduled input that is due during the tick.
 
-    A refresh takes several windows on some kernels, and a quota would grow on in them.
+    A tick takes several windows on some kernels, and where Python is slow. A quota would grow on in
+    them, and a sweep would go on.
     """
     due_s, least_s = running.tuning.due_s, max(next_tick_s, now_s)
-    if due_s is not None and least_s < due_s < least_s + running.refresh.cost_s:
+    if due_s is not None and least_s < due_s < least_s + running.pace.tick_s:
         return due_s
     return next_tick_s
 

@@ -76,15 +76,18 @@ class Pace:
     """The factor. 1 if the loop uses less than that anyway."""
     at_s: float | None = None
     used_s: float = 0.0
-    """The processor time of the loop at the last tick, which was at `at_s`."""
+    """The processor time of the loop at the end of the last tick, which was at `at_s`."""
+    tick_s: float = 0.0
+    """How long the last tick took."""
 
-    def ticked(self, now_s: float, used_s: float) -> "Pace":
+    def ticked(self, began_s: float, now_s: float, used_s: float) -> "Pace":
         """Return the pace after a tick. `used_s` is the loop's processor time since it began."""
+        tick_s = now_s - began_s
         if self.at_s is None or now_s <= self.at_s:
-            return Pace(self.slower, now_s, used_s)
+            return Pace(self.slower, now_s, used_s, tick_s)
         share = (used_s - self.used_s) / (now_s - self.at_s)
         slower = min(SLOWER_MAX, max(1.0, self.slower * share / LOOP_SHARE_MAX))
-        return Pace(slower, now_s, used_s)
+        return Pace(slower, now_s, used_s, tick_s)
 
 
 @dataclass(frozen=True, slots=True)

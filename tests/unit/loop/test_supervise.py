@@ -76,12 +76,12 @@ def test_silence_is_never_due() -> None:
 
 def paced(tick_s: float, cost_s: float, ticks: int) -> list[float]:
     """Return the seconds between ticks that each use so much processor time."""
-    pace, now_s, used_s, found = Pace().ticked(0.0, 0.0), 0.0, 0.0, []
+    pace, now_s, used_s, found = Pace().ticked(0.0, 0.0, 0.0), 0.0, 0.0, []
     for _ in range(ticks):
         found.append(tick_s * pace.slower)
         now_s += found[-1]
         used_s += cost_s
-        pace = pace.ticked(now_s, used_s)
+        pace = pace.ticked(now_s, now_s, used_s)
     return found
 
 
@@ -99,8 +99,13 @@ def test_ticks_are_never_too_far_apart() -> None:
 
 def test_ticks_that_get_cheap_are_close_again() -> None:
     slow = Pace(8.0, 10.0, 4.0)
-    assert slow.ticked(14.0, 4.01).slower == 1.0
+    assert slow.ticked(14.0, 14.0, 4.01).slower == 1.0
 
 
 def test_two_ticks_at_one_moment_change_nothing() -> None:
-    assert Pace(2.0, 10.0, 4.0).ticked(10.0, 9.0).slower == 2.0
+    assert Pace(2.0, 10.0, 4.0).ticked(9.5, 10.0, 9.0).slower == 2.0
+
+
+def test_the_pace_knows_how_long_the_last_tick_took() -> None:
+    assert Pace().ticked(3.0, 3.5, 0.1).tick_s == 0.5
+    assert Pace(at_s=3.5).ticked(5.0, 5.25, 0.1).tick_s == 0.25
