@@ -246,6 +246,9 @@ def tuned_interval_bounds(subject: Subject) -> str | dict[str, str]:
     }
 
 
+# Pages of arm64 have up to 64 KiB, and regions begin at whole pages.
+PAGE_BYTES_MAX = 1 << 16
+
 _REGIONS = {
     "in order": "ok",
     "touching": "ok",
@@ -266,7 +269,7 @@ def target_regions(subject: Subject) -> dict[str, str]:
     refused, but not on 6.16 and 6.18.
     """
     start, end = node_ranges(subject.sysfs, FAST)[-1]
-    third = (end - start) // 3 // 4096 * 4096
+    third = (end - start) // 3 // PAGE_BYTES_MAX * PAGE_BYTES_MAX
     low, middle, high = (
         (start, start + third),
         (start + third, start + 2 * third),

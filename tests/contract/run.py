@@ -49,21 +49,23 @@ def one(entry: Behaviour, subject: Subject) -> Line:
         return {"failed": traceback.format_exc(limit=-6)}
 
 
-def chosen(pattern: str) -> tuple[Behaviour, ...]:
-    """Return the behaviours whose id matches."""
-    return tuple(entry for entry in table() if fnmatch(entry.id, pattern))
+def chosen(*patterns: str) -> tuple[Behaviour, ...]:
+    """Return the behaviours whose id matches one of the patterns."""
+    return tuple(
+        entry for entry in table() if any(fnmatch(entry.id, pattern) for pattern in patterns)
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.contract.run", description=__doc__)
     parser.add_argument("--workload", type=Path, required=True, help="built from workload.c")
-    parser.add_argument("--only", default="*", help="a pattern of ids, as `quota.*`")
+    parser.add_argument("--only", nargs="+", default=["*"], help="patterns of ids, as `quota.*`")
     parser.add_argument("--times", type=int, default=1, help="the whole suite so often")
     arguments = parser.parse_args()
     subject = RealSubject(arguments.workload)
     tell({"release": uname().release})
     for _ in range(arguments.times):
-        for line in lines(chosen(arguments.only), subject, time.monotonic):
+        for line in lines(chosen(*arguments.only), subject, time.monotonic):
             tell(line)
     return 0
 

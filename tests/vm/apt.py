@@ -17,6 +17,9 @@ from pathlib import Path
 from tests.vm import cache
 from tests.vm.errors import Endless, Missing, VmError
 
+# Packages are of this architecture if no other one is named.
+ARCHITECTURE = "amd64"
+
 # The suites that the kernels and QEMU come from.
 SUITES = ("trixie", "trixie-backports", "forky", "sid")
 
@@ -119,6 +122,8 @@ Dir::State::status "{folder}/status";
 Dir::Cache "{folder}/cache";
 Dir::Cache::pkgcache "pkgcache.bin";
 Dir::Cache::srcpkgcache "srcpkgcache.bin";
+APT::Architecture "{architecture}";
+APT::Architectures "{architecture}";
 APT::Sandbox::User "root";
 APT::Default-Release "";
 APT::Get::List-Cleanup "false";
@@ -146,6 +151,7 @@ class Apt:
     """apt with lists of its own, below `folder`."""
 
     folder: Path
+    architecture: str = ARCHITECTURE
 
     def run(self, *argv: str, cwd: Path | None = None) -> str:
         """Run one of apt's programs with our configuration, which apt reads before any other."""
@@ -167,16 +173,17 @@ class Apt:
         return next(into.glob(f"{package}_*.deb"))
 
 
-def ready(*, refresh: bool = False) -> Apt:
+def ready(*, refresh: bool = False, architecture: str = ARCHITECTURE) -> Apt:
     """Return an apt whose package lists are new enough. Fetch them if they are not."""
     if shutil.which("apt-get") is None:
         raise Missing("no apt-get: Debian's kernels are fetched with it")
-    folder = cache.folder() / "apt"
-    apt = Apt(folder)
+    name = "apt" if architecture == ARCHITECTURE else f"apt-{architecture}"
+    folder = cache.folder() / name
+    apt = Apt(folder, architecture)
     stamp = folder / "stamp"
-    with cache.lock("apt"):
+    with cache.lock(name):
         try:
-            _prepare(folder)
+            _prepare(apt)
         except OSError as error:
             raise VmError(f"cannot write {folder}: {error.strerror}") from error
         if not refresh and stamp.exists() and _age_s(stamp) < LISTS_AGE_S_MAX:
@@ -188,11 +195,13 @@ def ready(*, refresh: bool = False) -> Apt:
     return apt
 
 
-def _prepare(folder: Path) -> None:
+def _prepare(apt: Apt) -> None:
+    folder = apt.folder
     for part in ("sources", "lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     machine = run(["apt-config", "dump"])
-    (folder / "apt.conf").write_text(CONFIGURATION.format(folder=folder) + way(machine))
+    configuration = CONFIGURATION.format(folder=folder, architecture=apt.architecture)
+    (folder / "apt.conf").write_text(configuration + way(machine))
     (folder / "status").touch()
 
 
@@ -205,7 +214,7 @@ def _update(apt: Apt, source: Source) -> bool:
     for suite, part in parts.items():
         part.write_text(
             f"Types: deb\nURIs: {source.uri}\nSuites: {suite}\nComponents: main\n"
-            f"Architectures: amd64\nSigned-By: {source.signed_by}\n"
+            f"Architectures: {apt.architecture}\nSigned-By: {source.signed_by}\n"
         )
     try:
         apt.run(*update)

@@ -3,6 +3,7 @@
 import re
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.vm import apt, cache
@@ -13,6 +14,8 @@ MAJOR_MIN = 10
 
 BINARY = "qemu-system-x86_64"
 PACKAGE = "qemu-system-x86"
+BINARY_ARM64 = "qemu-system-aarch64"
+PACKAGE_ARM64 = "qemu-system-arm"
 SUITE = "trixie"
 
 
@@ -26,10 +29,20 @@ class Emulator:
 
 def get() -> Emulator:
     """Return the machine's QEMU if it is new enough, else our own."""
-    own = shutil.which(BINARY)
+    return _found(BINARY, PACKAGE, "qemu")
+
+
+def get_arm64() -> Emulator:
+    """Return a QEMU that emulates arm64 processors on this x86-64 machine."""
+    return _found(BINARY_ARM64, PACKAGE_ARM64, "qemu-arm64")
+
+
+def _found(binary: str, package: str, name: str) -> Emulator:
+    own = shutil.which(binary)
     if own is not None and major(apt.run([own, "--version"])) >= MAJOR_MIN:
         return Emulator((own,))
-    return unpacked(cache.made("qemu", _make))
+    make = partial(packages.fetch, package, SUITE)
+    return unpacked(cache.made(name, make), binary)
 
 
 def major(text: str) -> int:
@@ -38,17 +51,13 @@ def major(text: str) -> int:
     return int(match[1]) if match else 0
 
 
-def unpacked(tree: Path) -> Emulator:
+def unpacked(tree: Path, binary: str = BINARY) -> Emulator:
     """Return the QEMU of unpacked packages, with the files that it reads at run time."""
     data = [tree / "usr/share" / name for name in ("qemu", "seabios")]
     return Emulator(
         (
-            *packages.argv(tree, f"usr/bin/{BINARY}"),
+            *packages.argv(tree, f"usr/bin/{binary}"),
             *(word for folder in data for word in ("-L", str(folder))),
         ),
         (("QEMU_MODULE_DIR", str(tree / "usr/lib/x86_64-linux-gnu/qemu")),),
     )
-
-
-def _make(into: Path) -> None:
-    packages.fetch(PACKAGE, SUITE, into)

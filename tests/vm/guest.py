@@ -13,7 +13,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -108,12 +108,22 @@ def run(
     # A kernel is the smallest download. So a missing network or apt is told at once.
     kernel = kernels.get(series)
     root = rootfs.get(suite, programs)
+
+    def argv(job: Path, port: Path, counts: Path) -> list[str]:
+        words = _argv(kernel, machine, job, port, root, append)
+        return [*words, *slowness(machine, slow, counts)]
+
+    name = f"{series} on {machine.name}"
+    return tried(name, lambda: once(name, machine, commands, files or {}, argv, _environment()))
+
+
+def tried(name: str, attempt: Callable[[], Verdict]) -> Verdict:
+    """Return the verdict of a guest. A guest that is lost is booted once more."""
     for tries in range(1, TRIES + 1):
         try:
-            seen = _once(kernel, machine, commands, files or {}, append, root, slow)
-            return replace(seen, tries=tries)
+            return replace(attempt(), tries=tries)
         except LostGuest as error:
-            log.warning("%s on %s, try %d of %d: %s", series, machine.name, tries, TRIES, error)
+            log.warning("%s, try %d of %d: %s", name, tries, TRIES, error)
             if tries == TRIES:
                 raise LostGuest(f"lost {tries} times; at last: {error}") from error
     raise AssertionError("a guest is tried at least once")
@@ -133,25 +143,27 @@ def shell(series: str, machine: MachineModel, slow: Slowness | None = None) -> i
         return subprocess.run(argv, env=_environment(), check=False).returncode
 
 
-def _once(
-    kernel: kernels.Kernel,
+def once(
+    name: str,
     machine: MachineModel,
     commands: Sequence[Command],
     files: Mapping[str, bytes],
-    append: str,
-    root: Path,
-    slow: Slowness | None,
+    argv_of: Callable[[Path, Path, Path], list[str]],
+    environment: Mapping[str, str],
 ) -> Verdict:
+    """Boot a guest once. `argv_of` makes the words from the job, the port and a file of counters.
+
+    The words leave out the console.
+    """
     listed = [{"argv": command.argv, "timeout_s": command.timeout_s} for command in commands]
     with tempfile.TemporaryDirectory(prefix="tierd-vm.") as scratch:
         folder = Path(scratch)
         job = _pack(folder, {"shell": False, "commands": listed}, files)
         port, console, counts = folder / "port", folder / "console", folder / "counts"
-        argv = _argv(kernel, machine, job, port, root, append)
-        argv += [*slowness(machine, slow, counts), "-serial", f"file:{console}"]
+        argv = [*argv_of(job, port, counts), "-serial", f"file:{console}"]
         work_s = sum(command.timeout_s + 10 for command in commands)
         with slot.held():
-            ended = _wait(argv, port, work_s)
+            ended = _wait(argv, port, work_s, environment)
         said = console.read_text(errors="replace") if console.exists() else ""
         raw = port.read_bytes() if port.exists() else b""
         marked = counts.read_text() if counts.exists() else ""
@@ -159,7 +171,7 @@ def _once(
             seen = verdict(raw, said, len(commands), ended)
             return replace(seen, marks=parse_marks(marked, machine))
         except (LostGuest, Panicked) as error:
-            kept = _keep(console, f"{kernel.series}-{machine.name}")
+            kept = _keep(console, name.replace(" on ", "-"))
             raise type(error)(f"{error}\nall of its console: {kept}") from error
 
 
@@ -176,11 +188,11 @@ def _keep(console: Path, name: str) -> Path:
     return kept
 
 
-def _wait(argv: list[str], port: Path, work_s: float) -> str:
+def _wait(argv: list[str], port: Path, work_s: float, environment: Mapping[str, str]) -> str:
     """Let the guest run to its end, or to its bound. Return how it ended, in words."""
     with subprocess.Popen(
         argv,
-        env=_environment(),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -283,10 +295,13 @@ def _argv(
         *("-drive", f"file={job},if=virtio,format=raw,readonly=on"),
         *hardware(machine),
     ]
-    if port is not None:
-        words += ["-device", "virtio-serial", "-chardev", f"file,id=port,path={port}"]
-        words += ["-device", "virtserialport,chardev=port,name=tierd"]
-    return words
+    return words if port is None else [*words, *answer_port(port)]
+
+
+def answer_port(port: Path) -> list[str]:
+    """Return the options of the port that the agent writes to, and where it ends."""
+    words = ["-device", "virtio-serial", "-chardev", f"file,id=port,path={port}"]
+    return [*words, "-device", "virtserialport,chardev=port,name=tierd"]
 
 
 def slowness(machine: MachineModel, slow: Slowness | None, counts: Path | None = None) -> list[str]:
@@ -300,7 +315,7 @@ def slowness(machine: MachineModel, slow: Slowness | None, counts: Path | None =
     return ["-cpu", CPU_OF_SLOW, "-plugin", ",".join(words)]
 
 
-def hardware(machine: MachineModel) -> list[str]:
+def hardware(machine: MachineModel, board: str = "q35") -> list[str]:
     """Return the options that make QEMU such a machine. The kernel builds the tiers from HMAT."""
     described = [node for node in machine.nodes if node.latency_ns and node.bandwidth_mbps]
     cpus = sum(len(node.cpus) for node in machine.nodes)
@@ -310,7 +325,7 @@ def hardware(machine: MachineModel) -> list[str]:
     slots = sum(node.plugged for node in machine.nodes)
     room = f",slots={slots},maxmem={memory_mib + plugged_mib}M" if slots else ""
     hmat = ",hmat=on" if described else ""
-    words = ["-machine", f"q35{hmat}", "-m", f"{memory_mib}M{room}"]
+    words = ["-machine", f"{board}{hmat}", "-m", f"{memory_mib}M{room}"]
     words += ["-smp", f"{cpus},sockets={sockets},cores={cpus // sockets},threads=1"]
     for node in machine.nodes:
         words += ["-object", f"memory-backend-ram,id=m{node.id},size={node.size_mib}M"]

@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,9 @@ SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
 # are in two packages, and the kernel may be signed or not yet signed.
 IMAGES = ("linux-image-{release}", "linux-binary-{release}", "linux-binary-unsigned-{release}")
 MODULES = "linux-modules-{release}"
+
+# Debian's small kernels for virtual machines.
+FLAVOUR = "cloud-amd64"
 
 # The only module that these kernels need to read a disk.
 BLOCK_MODULE = "virtio_blk.ko"
@@ -37,9 +41,9 @@ def get(series: str) -> Kernel:
     """Return the newest cloud kernel of a series, from the cache or by apt."""
     if series not in SERIES:
         raise VmError(f"no series {series!r}; there are {', '.join(SERIES)}")
-    kept = list(cache.folder().glob(f"kernel-{series}.*"))
-    if kept:
-        return _kernel(series, max(kept, key=lambda folder: _release_key(folder.name)))
+    folder = kept(series, FLAVOUR)
+    if folder is not None:
+        return _kernel(series, folder)
     source = apt.ready()
     try:
         return _kernel(series, _made(source, series))
@@ -50,10 +54,21 @@ def get(series: str) -> Kernel:
         return _kernel(series, _made(apt.ready(refresh=True), series))
 
 
-def _made(source: apt.Apt, series: str) -> Path:
+def kept(series: str, flavour: str) -> Path | None:
+    """Return the folder of the newest kernel in the cache; None if there is none."""
+    name = re.compile(rf"kernel-{re.escape(series)}[.][^-]+-{flavour}")
+    found = [path for path in cache.folder().iterdir() if name.fullmatch(path.name)]
+    return max(found, key=lambda path: _release_key(path.name), default=None)
+
+
+def offered(source: apt.Apt, series: str, flavour: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the newest release that the mirror has, and its packages with their versions."""
     pattern = rf"^linux-(image|binary|binary-unsigned|modules)-{series.replace('.', '[.]')}[.]"
-    have = dict(source.versions(pattern + r".*-cloud-amd64$"))
-    release, packages = newest(have, series)
+    return newest(dict(source.versions(rf"{pattern}[^-]*-{flavour}$")), series)
+
+
+def _made(source: apt.Apt, series: str) -> Path:
+    release, packages = offered(source, series, FLAVOUR)
     return cache.made(f"kernel-{release}", lambda into: _unpack(source, packages, release, into))
 
 
@@ -74,7 +89,7 @@ def newest(have: Mapping[str, str], series: str) -> tuple[str, list[tuple[str, s
                 continue
             if all(package in have for package in whole):
                 return release, [(package, have[package]) for package in whole]
-    raise Missing(f"no cloud kernel of series {series} in the suites {', '.join(apt.SUITES)}")
+    raise Missing(f"no kernel of series {series} in the suites {', '.join(apt.SUITES)}")
 
 
 def _release_key(release: str) -> list[int]:

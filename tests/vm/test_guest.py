@@ -108,12 +108,14 @@ def test_only_the_last_consoles_are_kept(
 
 
 KILLED = """
+import os
 import sys
 from pathlib import Path
 from tests.vm import emulator, guest
 emulator.get = lambda: emulator.Emulator(())
 script = f"echo $$ > {sys.argv[1]}; exec sleep 1000"
-guest._wait([*guest.ENDING_TOGETHER, "sh", "-c", script], Path("/tierd-no-such-file"), 0)
+argv = [*guest.ENDING_TOGETHER, "sh", "-c", script]
+guest._wait(argv, Path("/tierd-no-such-file"), 0, os.environ)
 """
 
 

@@ -348,7 +348,7 @@ def test_the_newest_kernel_that_is_whole_is_chosen(
 
 
 def test_a_series_that_no_suite_has_is_said() -> None:
-    with pytest.raises(Missing, match=r"no cloud kernel of series 6\.12 in the suites"):
+    with pytest.raises(Missing, match=r"no kernel of series 6\.12 in the suites"):
         kernels.newest({}, "6.12")
 
 

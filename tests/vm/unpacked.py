@@ -2,6 +2,7 @@
 
 import platform
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.vm import apt
@@ -13,11 +14,16 @@ def fetch(package: str, suite: str, into: Path) -> None:
     source = apt.ready()
     if platform.machine() != "x86_64":
         raise Missing(f"Debian's {package} is unpacked on x86-64 only")
+    unpack(source, (package,), suite, into)
+
+
+def unpack(source: apt.Apt, packages: Sequence[str], suite: str, into: Path) -> None:
+    """Unpack packages of the architecture of `source` with all that they depend on."""
     archives = into / "archives"
     (archives / "partial").mkdir(parents=True)
     options = ["-o", f"Dir::Cache::archives={archives}", "--target-release", suite]
     options += ["--no-install-recommends", "--download-only", "--yes"]
-    source.run("apt-get", *options, "install", package)
+    source.run("apt-get", *options, "install", *packages)
     for deb in sorted(archives.glob("*.deb")):
         apt.run(["dpkg-deb", "-x", str(deb), str(into)])
     shutil.rmtree(archives)

@@ -137,19 +137,27 @@ def running_on(cpus: Sequence[int]) -> Iterator[None]:
 
 def _require_there(memory: BoundMemory) -> None:
     """Raise if the memory is not on its node: somebody may have moved it."""
-    _, get_mempolicy = _calls()
-    node = ctypes.c_int(-1)
     for part in range(16):
-        at = ctypes.c_void_p(memory.address + part * (memory.size_bytes // 16))
-        flags = ctypes.c_ulong(MPOL_F_NODE | MPOL_F_ADDR)
-        unused = ctypes.c_ulong(0)
-        if _libc().syscall(get_mempolicy, ctypes.byref(node), None, unused, at, flags):
-            raise _refused("get_mempolicy", memory.node)
-        if node.value != memory.node:
+        node = node_of(memory.address + part * (memory.size_bytes // 16))
+        if node != memory.node:
             raise Unsupported(
-                f"memory that was bound to node {memory.node} is on node {node.value}",
+                f"memory that was bound to node {memory.node} is on node {node}",
                 "something moves pages: pause it (`tierd pause`), and measure again",
             )
+
+
+def node_of(address: int) -> int:
+    """Return the node of the page at an address of this process."""
+    _, get_mempolicy = _calls()
+    node = ctypes.c_int(-1)
+    flags = ctypes.c_ulong(MPOL_F_NODE | MPOL_F_ADDR)
+    at, unused = ctypes.c_void_p(address), ctypes.c_ulong(0)
+    if _libc().syscall(get_mempolicy, ctypes.byref(node), None, unused, at, flags):
+        raise Unsupported(
+            f"get_mempolicy: {os.strerror(ctypes.get_errno())}",
+            "a container may forbid it: run this outside",
+        )
+    return node.value
 
 
 def _calls() -> tuple[int, int]:
