@@ -3,7 +3,7 @@
 Pure. Who watches memory differs (`profile.Source`), and what the machine counts does not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tierd.machine.sample import Sample, VmEvents
@@ -55,16 +55,18 @@ def line(
     return Line(
         minute=max(0, number),
         minutes=1,
-        heat=tuple(
-            tuple(
-                min(1.0, one / size[rank])
-                # Nobody watches a tier of which no page can move.
-                for one in heat_bytes.get(rank, (size[rank], *(0.0,) * (CLASSES - 1)))
-            )
-            for rank in ranks
-        ),
+        heat=tuple(_shares(heat_bytes.get(rank, ()), size[rank]) for rank in ranks),
         used=tuple(used[rank] / size[rank] for rank in ranks),
         alloc_bytes_per_s=round(allocated / seconds * topology.page_bytes),
         pressure=min(1.0, max(0, waited_us) / (seconds * 1e6)),
         major_faults_per_s=faults / seconds,
     )
+
+
+def _shares(heat_bytes: Sequence[float], size_bytes: int) -> tuple[float, ...]:
+    """Return the share of each class. What nobody has seen hot is cold, also where nobody looks.
+
+    DAMON's ranges hold memory that the kernel keeps for itself, so they are larger than the node.
+    """
+    hot = [min(1.0, one / size_bytes) for one in heat_bytes[1:]] or [0.0] * (CLASSES - 1)
+    return (max(0.0, 1.0 - sum(hot)), *hot)
