@@ -78,6 +78,32 @@ def test_what_is_a_choice_is_told_and_not_judged() -> None:
     assert "auto-movable" in evidence
 
 
+def test_descriptions_that_take_much_of_the_fast_memory_are_named() -> None:
+    # The fast node of the machine has half a GiB. 64 bytes describe a page.
+    large = replace(MOVABLE, movable_bytes={0: 0, 1: 2 * GIB})
+    verdict, evidence, fix = found(facts_of("two-tier-7.2"), large)
+    assert verdict is Verdict.warn
+    assert "take 32 MiB of faster nodes, 6% of the fastest tier" in evidence
+    assert fix == (
+        "boot with memory_hotplug.memmap_on_memory=1, so that new memory holds its own descriptions"
+    )
+    for other in ("Y", "force", None):
+        told = replace(large, memmap_on_memory=other)
+        assert found(facts_of("two-tier-7.2"), told)[0] is Verdict.ok
+    # What was there at boot is described where the kernel likes.
+    assert found(facts_of("two-tier-7.2"), replace(large, by_driver=False))[0] is Verdict.ok
+
+
+def test_both_problems_have_their_fix() -> None:
+    told = replace(MOVABLE, movable_bytes={0: 0, 1: 2 * GIB}, new_blocks="online")
+    verdict, evidence, fix = found(facts_of("two-tier-7.2"), told)
+    assert verdict is Verdict.warn
+    assert "comes online as `online`" in evidence
+    assert "descriptions" in evidence
+    assert "memhp_default_state=online_movable" in fix
+    assert "memmap_on_memory=1" in fix
+
+
 def test_a_kernel_without_hotplug_is_ok() -> None:
     assert found(facts_of("two-tier-7.2"), None)[0] is Verdict.ok
     assert found(facts_of("two-tier-7.2"), Unreadable("why"))[0] is Verdict.skip
