@@ -10,12 +10,15 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tests.vm import cache
 from tests.vm.errors import Endless, Missing, VmError
+
+T = TypeVar("T")
 
 # Packages are of this architecture if no other one is named.
 ARCHITECTURE = "amd64"
@@ -193,6 +196,20 @@ def ready(*, refresh: bool = False, architecture: str = ARCHITECTURE) -> Apt:
         if _update(apt, machine_source()):
             stamp.touch()
     return apt
+
+
+def tried(work: Callable[[Apt], T], architecture: str = ARCHITECTURE) -> T:
+    """Return what was made with packages. If that fails, fetch the lists and try once more.
+
+    A mirror drops a package when a newer one comes. Our lists may be older than that.
+    """
+    source = ready(architecture=architecture)
+    try:
+        return work(source)
+    except Missing:
+        raise
+    except VmError:
+        return work(ready(refresh=True, architecture=architecture))
 
 
 def _prepare(apt: Apt) -> None:

@@ -103,10 +103,14 @@ def kernel(flavour: str) -> Path:
     kept = kernels.kept(SERIES, flavour)
     if kept is not None:
         return kept / "vmlinuz"
-    source = apt.ready(architecture=ARCHITECTURE)
+    return apt.tried(partial(_made, flavour), ARCHITECTURE) / "vmlinuz"
+
+
+def _made(flavour: str, source: apt.Apt) -> Path:
     release, packages = kernels.offered(source, SERIES, flavour)
+    # The kernel is in the first package. Its modules are not needed.
     make = partial(_take_kernel, source, packages[0], release)
-    return cache.made(f"kernel-{release}", make) / "vmlinuz"
+    return cache.made(f"kernel-{release}", make)
 
 
 def _take_kernel(source: apt.Apt, package: tuple[str, str], release: str, into: Path) -> None:
@@ -127,7 +131,8 @@ def boot_firmware() -> Path:
 
 def _take_firmware(into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into) as scratch:
-        unpacked.unpack(apt.ready(), (FIRMWARE_PACKAGE,), SUITE, Path(scratch))
+        unpack = partial(unpacked.unpack, packages=(FIRMWARE_PACKAGE,), suite=SUITE)
+        apt.tried(lambda source: unpack(source, into=Path(scratch)))
         shutil.copyfile(Path(scratch) / FIRMWARE, into / "QEMU_EFI.fd")
 
 
@@ -142,7 +147,8 @@ def _make_root(into: Path) -> None:
         tree = Path(scratch) / "tree"
         tree.mkdir()
         # Nothing is configured: no package here needs its script to have run.
-        unpacked.unpack(apt.ready(architecture=ARCHITECTURE), PACKAGES, SUITE, tree)
+        unpack = partial(unpacked.unpack, packages=PACKAGES, suite=SUITE, into=tree)
+        apt.tried(unpack, ARCHITECTURE)
         for part in LEFT_OUT:
             shutil.rmtree(tree / part, ignore_errors=True)
         for name in ("bin", "sbin", "lib"):

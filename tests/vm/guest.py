@@ -21,7 +21,7 @@ from tests.vm import built, cache, emulator, kernels, rootfs, slot
 from tests.vm.errors import LostGuest, Panicked
 from tests.vm.guard import MARK
 from tests.vm.slow import Mark, Slowness, arguments, parse_marks
-from tierd.sim.machine_model import MachineModel
+from tierd.sim.machine_model import MachineModel, MachineNode
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,10 @@ BOOT_S_MAX = 120.0
 # programs and the kernel copy one byte at a time, which would be very slow. So it says it has none.
 CPU = "max"
 CPU_OF_SLOW = "max,-erms,-fsrm"
+
+# The kernel makes no region of a CXL device if it knows that it runs in a virtual machine: there it
+# does not trust the instruction that empties the caches (cpu_cache_has_invalidate_memregion()).
+CPU_WITH_CXL = "max,-hypervisor"
 
 # A guest may be lost, because the emulator was killed or the machine stalled. That is rare, and not
 # the kernel's fault, so it is tried again.
@@ -291,23 +295,30 @@ def _argv(
         *("-nodefaults", "-display", "none", "-no-reboot"),
         *("-kernel", str(kernel.image), "-initrd", str(kernel.initramfs)),
         *("-append", f"console=ttyS0 panic=-1 oops=panic quiet {MARK} {append}".strip()),
-        *("-drive", f"file={root},if=virtio,format=raw,snapshot=on"),
-        *("-drive", f"file={job},if=virtio,format=raw,readonly=on"),
         *hardware(machine),
+        *_disk("root", f"file={root},format=raw,snapshot=on"),
+        *_disk("job", f"file={job},format=raw,readonly=on"),
     ]
     return words if port is None else [*words, *answer_port(port)]
 
 
+def _disk(name: str, what: str) -> list[str]:
+    """Return the options of a disk. A machine may have several buses, so the bus is named."""
+    drive = ["-drive", f"{what},if=none,id={name}"]
+    return [*drive, "-device", f"virtio-blk-pci,drive={name},bus=pcie.0"]
+
+
 def answer_port(port: Path) -> list[str]:
     """Return the options of the port that the agent writes to, and where it ends."""
-    words = ["-device", "virtio-serial", "-chardev", f"file,id=port,path={port}"]
-    return [*words, "-device", "virtserialport,chardev=port,name=tierd"]
+    words = ["-device", "virtio-serial-pci,id=serial,bus=pcie.0"]
+    words += ["-chardev", f"file,id=port,path={port}"]
+    return [*words, "-device", "virtserialport,bus=serial.0,chardev=port,name=tierd"]
 
 
 def slowness(machine: MachineModel, slow: Slowness | None, counts: Path | None = None) -> list[str]:
     """Return the options for the processors. They may make memory slow, and count into a file."""
     if slow is None:
-        return ["-cpu", CPU]
+        return ["-cpu", CPU_WITH_CXL if any(node.cxl for node in machine.nodes) else CPU]
     words = [str(built.plugin("slow")), *arguments(machine, slow)]
     if counts is not None:
         # A comma in an option's value is written twice.
@@ -318,16 +329,20 @@ def slowness(machine: MachineModel, slow: Slowness | None, counts: Path | None =
 def hardware(machine: MachineModel, board: str = "q35") -> list[str]:
     """Return the options that make QEMU such a machine. The kernel builds the tiers from HMAT."""
     described = [node for node in machine.nodes if node.latency_ns and node.bandwidth_mbps]
+    # The kernel makes the node of a CXL device, when it finds the window for its addresses.
+    listed = [node for node in machine.nodes if not node.cxl]
+    devices = [node for node in machine.nodes if node.cxl]
     cpus = sum(len(node.cpus) for node in machine.nodes)
     sockets = sum(1 for node in machine.nodes if node.cpus)
-    memory_mib = sum(node.size_mib for node in machine.nodes if not node.plugged)
+    memory_mib = sum(node.size_mib for node in listed if not node.plugged)
     plugged_mib = sum(node.size_mib for node in machine.nodes if node.plugged)
     slots = sum(node.plugged for node in machine.nodes)
     room = f",slots={slots},maxmem={memory_mib + plugged_mib}M" if slots else ""
     hmat = ",hmat=on" if described else ""
-    words = ["-machine", f"{board}{hmat}", "-m", f"{memory_mib}M{room}"]
+    cxl = ",cxl=on" if devices else ""
+    words = ["-machine", f"{board}{hmat}{cxl}", "-m", f"{memory_mib}M{room}"]
     words += ["-smp", f"{cpus},sockets={sockets},cores={cpus // sockets},threads=1"]
-    for node in machine.nodes:
+    for node in listed:
         words += ["-object", f"memory-backend-ram,id=m{node.id},size={node.size_mib}M"]
         # QEMU takes initiators only together with HMAT.
         initiator = f",initiator={node.initiator}" if described else ""
@@ -342,12 +357,25 @@ def hardware(machine: MachineModel, board: str = "q35") -> list[str]:
             place = f"socket-id={socket + core // per_socket},core-id={core % per_socket}"
             words += ["-numa", f"cpu,node-id={node.id},{place},thread-id=0"]
         socket += bool(node.cpus)
-    for source, row in enumerate(machine.distances):
-        for target, distance in enumerate(row):
+    for source, row in enumerate(machine.distances[: len(listed)]):
+        for target, distance in enumerate(row[: len(listed)]):
             if source < target:
                 words += ["-numa", f"dist,src={source},dst={target},val={distance}"]
     for node in described:
         lb = f"hmat-lb,initiator={node.initiator},target={node.id},hierarchy=memory"
         words += ["-numa", f"{lb},data-type=access-latency,latency={node.latency_ns}"]
         words += ["-numa", f"{lb},data-type=access-bandwidth,bandwidth={node.bandwidth_mbps}M"]
-    return words
+    return [*words, *(word for node in devices for word in _cxl_device(node))]
+
+
+def _cxl_device(node: MachineNode) -> list[str]:
+    """Return the options of a CXL type 3 device with its host bridge, root port and window."""
+    bridge, size = f"cxl.{node.id}", f"{node.size_mib}M"
+    window = f"cxl-fmw.0.targets.0={bridge},cxl-fmw.0.size={size}"
+    return [
+        *("-object", f"memory-backend-ram,id=c{node.id},size={size}"),
+        *("-device", f"pxb-cxl,bus_nr=12,bus=pcie.0,id={bridge}"),
+        *("-device", f"cxl-rp,port=0,bus={bridge},id=rp{node.id},chassis=0,slot=2"),
+        *("-device", f"cxl-type3,bus=rp{node.id},volatile-memdev=c{node.id},id=device{node.id}"),
+        *("-machine", window),
+    ]

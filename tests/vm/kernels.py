@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.vm import apt, cache
@@ -41,17 +42,8 @@ def get(series: str) -> Kernel:
     """Return the newest cloud kernel of a series, from the cache or by apt."""
     if series not in SERIES:
         raise VmError(f"no series {series!r}; there are {', '.join(SERIES)}")
-    folder = kept(series, FLAVOUR)
-    if folder is not None:
-        return _kernel(series, folder)
-    source = apt.ready()
-    try:
-        return _kernel(series, _made(source, series))
-    except Missing:
-        raise
-    except VmError:
-        # A mirror drops a package when a newer one comes. Our lists may be older than that.
-        return _kernel(series, _made(apt.ready(refresh=True), series))
+    folder = kept(series, FLAVOUR) or apt.tried(partial(_made, series))
+    return _kernel(series, folder)
 
 
 def kept(series: str, flavour: str) -> Path | None:
@@ -67,7 +59,7 @@ def offered(source: apt.Apt, series: str, flavour: str) -> tuple[str, list[tuple
     return newest(dict(source.versions(rf"{pattern}[^-]*-{flavour}$")), series)
 
 
-def _made(source: apt.Apt, series: str) -> Path:
+def _made(series: str, source: apt.Apt) -> Path:
     release, packages = offered(source, series, FLAVOUR)
     return cache.made(f"kernel-{release}", lambda into: _unpack(source, packages, release, into))
 
@@ -151,3 +143,50 @@ def _pack_initramfs(module: bytes, scratch: Path, to: Path) -> None:
         check=True,
     )
     to.write_bytes(gzip.compress(packed.stdout, 6))
+
+
+def modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
+    """Return modules of a kernel, each after those that it depends on, as they can be loaded."""
+    make = partial(_unpack_modules, kernel)
+    folder = cache.made(f"modules-{kernel.release}", lambda into: apt.tried(partial(make, into)))
+    found: dict[str, bytes] = {}
+    for name in names:
+        _with_needed(folder, name, found)
+    return list(found.items())
+
+
+def _with_needed(folder: Path, name: str, found: dict[str, bytes]) -> None:
+    """Add a module after those that it depends on. The kernel's modules have no circles."""
+    path = folder / f"{name}.ko.xz"
+    if name in found:
+        return
+    if not path.exists():
+        raise VmError(f"{folder.name} has no module {name}")
+    module = lzma.decompress(path.read_bytes())
+    for needed in needed_by(module):
+        _with_needed(folder, needed, found)
+    found[name] = module
+
+
+def needed_by(module: bytes) -> list[str]:
+    """Return what a module depends on, by its section .modinfo: texts that end with a zero byte."""
+    listed = re.search(rb"\0depends=([^\0]*)\0", module)
+    return [] if listed is None else [word for word in listed[1].decode().split(",") if word]
+
+
+def _unpack_modules(kernel: Kernel, into: Path, source: apt.Apt) -> None:
+    names = [MODULES.format(release=kernel.release), IMAGES[0].format(release=kernel.release)]
+    have = dict(source.versions(f"^({'|'.join(map(re.escape, names))})$"))
+    package = next((name for name in names if name in have), None)
+    if package is None:
+        kept = cache.folder() / f"kernel-{kernel.release}"
+        raise Missing(
+            f"the mirror no longer has the modules of {kernel.release}; delete {kept} to get a "
+            "newer kernel"
+        )
+    with tempfile.TemporaryDirectory(dir=into) as scratch:
+        deb = source.download(package, have[package], Path(scratch))
+        tree = Path(scratch) / "tree"
+        apt.run(["dpkg-deb", "-x", str(deb), str(tree)])
+        for module in tree.rglob("*.ko.xz"):
+            shutil.copyfile(module, into / module.name)

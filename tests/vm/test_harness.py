@@ -368,7 +368,8 @@ def test_lists_are_fetched_again_when_the_mirror_has_dropped_a_package(
 ) -> None:
     asked: list[bool] = []
 
-    def ready(*, refresh: bool = False) -> apt.Apt:
+    def ready(*, refresh: bool = False, architecture: str = "") -> apt.Apt:
+        assert architecture == apt.ARCHITECTURE
         asked.append(refresh)
         return apt.Apt(Path("/no-such-folder"))
 

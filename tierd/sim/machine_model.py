@@ -20,7 +20,8 @@ PAGE_BYTES = 4096
 class MachineNode:
     """A NUMA node; `latency_ns` and `bandwidth_mbps` are its HMAT figures, if it has any.
 
-    A `plugged` node is a memory module that a virtual machine can unplug as a whole.
+    A `plugged` node is a memory module that a virtual machine can unplug as a whole. A `cxl` node
+    is a CXL type 3 device of a virtual machine: drivers have to bring its memory online.
     """
 
     id: int
@@ -30,6 +31,7 @@ class MachineNode:
     latency_ns: int | None
     bandwidth_mbps: int | None
     plugged: bool = False
+    cxl: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ def _machine(name: str, raw: dict[str, Any]) -> MachineModel:
             latency_ns=node.get("latency_ns"),
             bandwidth_mbps=node.get("bandwidth_mbps"),
             plugged=node.get("plugged", False),
+            cxl=node.get("cxl", False),
         )
         for node in raw["nodes"]
     )
