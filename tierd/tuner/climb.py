@@ -6,6 +6,7 @@ page that was touched in between comes up. All pages of a node are visited in a 
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
@@ -24,6 +25,12 @@ from tierd.tuner.gate import (
 # Promotion begins when this part of the room ahead is free, and waits when nothing is. Between the
 # two, both sweeps run for a while.
 RESUME_SHARE = 0.5
+
+# The room ahead is what the next round is expected to bring up: so many times what the last one
+# did, because its lag is longer. More would lie unused. It is at least this share of the room for a
+# first round.
+NEXT_ROUND = 2.0
+AHEAD_SHARE_MIN = 1 / 8
 
 # The sweep that promotes is close to the other one if it is behind by so many windows at most. If a
 # command takes a tenth of a second, it cannot be closer.
@@ -99,6 +106,10 @@ class Climb:
     """How long both waited for room in this lap."""
     cleared_bytes: int = 0
     """The memory that was cleared in this round."""
+    came_bytes: int = 0
+    """What came up in this round."""
+    expects_bytes: float = inf
+    """What is expected to come up in the next round, if the last one says that."""
     rounds: int = 0
     yield_share: float = YIELD_FIRST
     """The share of visited memory that came up lately."""
@@ -128,6 +139,11 @@ class Climb:
         """True while a round is under way, or follows soon."""
         return self.stage is not Stage.rests or self.stage_ends_s - self.stage_s <= REST_S_MIN
 
+    def ahead_bytes(self, room: Room) -> float:
+        """Return the room that should be there for the next pages."""
+        most = room.ahead_bytes
+        return min(most, max(AHEAD_SHARE_MIN * most, self.expects_bytes))
+
     def comes_bytes_per_s(self, seen: Seen) -> float:
         """Return how much comes up per second while both sweeps run."""
         runs = self.stage in (Stage.clears, Stage.takes)
@@ -141,13 +157,20 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         now,
         stage_s=now.stage_s + seen.seconds,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
+        came_bytes=now.came_bytes + seen.moved_bytes.get(Visit.promote, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
-    begins = not room.stopped and room.spare_bytes > RESUME_SHARE * room.ahead_bytes
+    begins = not room.stopped and room.spare_bytes > RESUME_SHARE * now.ahead_bytes(room)
     match now.stage:
         case Stage.rests if begins and now.stage_s >= now.stage_ends_s:
             begun = replace(
-                now, took_s=0.0, waited_s=0.0, lap_s=0.0, lap_waited_s=0.0, cleared_bytes=0
+                now,
+                took_s=0.0,
+                waited_s=0.0,
+                lap_s=0.0,
+                lap_waited_s=0.0,
+                cleared_bytes=0,
+                came_bytes=0,
             )
             return _clearing(begun, seen)
         case Stage.clears if now.stage_s >= now.stage_ends_s:
@@ -253,7 +276,15 @@ def _felt(now: Climb, seen: Seen) -> Climb:
         return now
     rise, usual = lately - now.calm_heat, WAKES_SHARE * (now.calm_heat + above)
     if rise > usual + WAKES_SWINGS * now.swing:
-        anew = replace(now, rest_s=0.0, lag_s=0.0, calm_heat=None, least_heat=None, swing=0.0)
+        anew = replace(
+            now,
+            rest_s=0.0,
+            lag_s=0.0,
+            expects_bytes=inf,
+            calm_heat=None,
+            least_heat=None,
+            swing=0.0,
+        )
         return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
     return replace(
         now,
@@ -278,6 +309,7 @@ def _ended(now: Climb, seen: Seen, idle_s: float) -> Climb:
         rounds=now.rounds + 1,
         lag_s=now.lag_s if waited else min(longer_s, idle_s / IDLE_PER_LAG),
         rest_s=rest_s,
+        expects_bytes=inf if waited else NEXT_ROUND * now.came_bytes,
         least_heat=heat if now.least_heat is None else min(heat, now.least_heat),
         calm_heat=heat,
     )

@@ -21,12 +21,12 @@ AHEAD_SWEEP_S = 4.0
 AHEAD_S = 2.0
 
 # The share of visited memory that moves: what is expected to come up at first, what is expected at
-# least, and the seconds over which it is averaged. All that is visited may go down at first. By
-# this share a sweep is closed before the next tick, when it will have made the room that is
-# wanted, or used the room that there is.
+# least, and the seconds of visits over which it is averaged. All that is visited may go down at
+# first. By this share a sweep is closed before the next tick, when it will have made the room that
+# is wanted, or used the room that there is.
 YIELD_FIRST = 0.5
 YIELD_MIN = 0.02
-YIELD_S = 2.0
+YIELD_S = 1.0
 
 
 # A sweep that opens runs for so many windows at least. With a single one it may not run at all,
@@ -127,4 +127,6 @@ def yield_share(before: float, seen: Seen, visit: Visit) -> float:
     visited = seen.visited_bytes.get(visit, 0)
     if not visited:
         return before
-    return moving(before, seen.moved_bytes.get(visit, 0) / visited, seen.seconds, YIELD_S)
+    # A sweep that was open for a part of this time says as much less about the rest.
+    visits_s = visited / seen.bytes_per_s
+    return moving(before, seen.moved_bytes.get(visit, 0) / visited, visits_s, YIELD_S)

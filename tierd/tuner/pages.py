@@ -186,10 +186,11 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     if cleared:
         before = replace(before, round_s=0.0, visited_bytes=0)
     ahead = room.wanted_bytes
-    if any(one.wants_room for one, _ in climbs):
+    soon = [one.ahead_bytes(room) for one, _ in climbs if one.wants_room]
+    if soon:
         # What is used until there is more room again comes on top.
         comes = sum(one.comes_bytes_per_s(seen) for one, seen in climbs) * AHEAD_S
-        ahead = max(ahead, room.ahead_bytes + min(comes, room.ahead_bytes))
+        ahead = max(ahead, max(soon) + min(comes, room.ahead_bytes))
     lacks = min(room.fits_bytes, room.headroom_bytes + ahead - room.free_bytes)
     least = min(room.fits_bytes, ahead, room.ahead_bytes) / 2
     held = cleared or state.is_new(node) or state.debts_bytes[sweep.id] > 0

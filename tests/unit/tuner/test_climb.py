@@ -8,9 +8,11 @@ import pytest
 from tierd.plans.plan import Visit
 from tierd.tuner import climb
 from tierd.tuner.climb import (
+    AHEAD_SHARE_MIN,
     GROWTH,
     IDLE_PER_LAG,
     LAP_S,
+    NEXT_ROUND,
     REST_S_MAX,
     REST_S_MIN,
     RESUME_SHARE,
@@ -258,3 +260,24 @@ def test_heat_that_swings_as_usual_does_not_end_a_rest() -> None:
         heat = 100.0 + (15 if step % 2 else -15)
         now, _ = climb.step(now, visited(heat=heat), FULL, IDLE_S)
         assert now.calm
+
+
+def test_the_room_ahead_is_what_the_next_round_will_need() -> None:
+    most = ROOM.ahead_bytes
+    assert Climb().ahead_bytes(ROOM) == most
+    last = replace(taking(), stage=Stage.drains, stage_ends_s=0.0, cleared_bytes=ROUND)
+    after, _ = climb.step(replace(last, came_bytes=3 * MIB), visited(), ROOM, IDLE_S)
+    assert after.ahead_bytes(ROOM) == NEXT_ROUND * 3 * MIB
+    after, _ = climb.step(last, visited(), ROOM, IDLE_S)
+    assert after.ahead_bytes(ROOM) == AHEAD_SHARE_MIN * most
+    waited = replace(last, took_s=1.0, waited_s=IDLE_S)
+    after, _ = climb.step(waited, visited(), ROOM, IDLE_S)
+    assert after.ahead_bytes(ROOM) == most
+
+
+def test_a_sweep_that_was_open_for_a_moment_says_little() -> None:
+    short, long = visited(cleared=MIB), visited(cleared=50 * MIB)
+    before = taking(yield_share=0.5)
+    learned = [climb.step(before, seen, ROOM, IDLE_S)[0].yield_share for seen in (short, long)]
+    assert learned[0] > 0.49
+    assert learned[1] < 0.35
