@@ -51,6 +51,9 @@ TRUTH_MINUTES = 6
 MEASURED_MINUTES = 2
 LOOK_S = 2.0
 
+# A prediction that is off by no more than this is right.
+NEAR = 0.10
+
 BLOCK_PAGES = 8
 SERIES = "7.3"
 SIMULATED = f"simulated {SERIES}"
@@ -213,14 +216,18 @@ def table(cells: Sequence[Cell]) -> str:
             f"{one.low:.0%} to {one.high:.0%}{mark} | {one.truth:.1%} | {one.best:.1%} | "
             f"{100 * one.off:.1f} |"
         )
-    near = sum(one.off <= 0.10 for one in cells)
+    return "\n".join([*lines, "", summary(cells)])
+
+
+def summary(cells: Sequence[Cell]) -> str:
+    """Return how many predictions were right, and how far off the worst was."""
+    near = sum(one.off <= NEAR for one in cells)
     worst = max(one.off for one in cells)
     inside = sum(one.inside for one in cells)
-    lines.append(
-        f"\nwithin 10 points: {near} of {len(cells)} ({near / len(cells):.0%}); the worst is "
+    return (
+        f"within 10 points: {near} of {len(cells)} ({near / len(cells):.0%}); the worst is "
         f"{100 * worst:.1f} off; {inside} of {len(cells)} intervals hold the truth"
     )
-    return "\n".join(lines)
 
 
 def load(path: Path) -> list[Cell]:

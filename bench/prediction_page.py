@@ -1,0 +1,90 @@
+"""The tables of docs/simulate.md, from the cells in docs/prediction.
+
+    python -m bench.prediction_page
+
+Nothing is left out: a cell that is wrong is in the table like the others.
+"""
+
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from bench.prediction import Cell, summary
+from bench.prediction import load as load_cells
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/simulate.md"
+CELLS = ROOT / "docs/prediction"
+BEGIN, END = (
+    f"<!-- cells: {where} of what bench.prediction_page writes -->" for where in ("begin", "end")
+)
+
+TITLES = {
+    "hot": "hot: 300 MiB in one piece, 400 MiB warm, 900 MiB cold",
+    "store": "store: zipf 0.99 over 1.6 GiB, scattered by page",
+    "mixed": "mixed: a scattered store of 1 GiB, a hot set of 150 MiB, 400 MiB cold",
+    "drift": "drift: 300 MiB hot, of which 4 % change each minute",
+    "alike": "alike: 1.6 GiB, all pages used alike",
+}
+
+
+def table(cells: Sequence[Cell]) -> list[str]:
+    """Return the lines of a table, and below it what it comes to and where it was made."""
+    lines = [
+        "| workload | fast | predicted | interval | truth | best | off, in points |",
+        "|---" * 7 + "|",
+    ]
+    for name, found in groupby(cells, lambda one: one.workload):
+        for number, one in enumerate(found):
+            title = TITLES.get(name, name) if not number else ""
+            outside = "" if one.inside else ", outside"
+            lines.append(
+                f"| {title} | {one.fast_mib} MiB | {one.predicted:.1%} | "
+                f"{one.low:.0%} to {one.high:.0%}{outside} | {one.truth:.1%} | {one.best:.1%} | "
+                f"{100 * one.off:.1f} |"
+            )
+    return [*lines, "", f"{summary(cells).capitalize()}. {made(cells)}"]
+
+
+def made(cells: Sequence[Cell]) -> str:
+    """Return where, when and how often the cells were made."""
+    parts = {
+        key: sorted({one.made.get(key, "unknown") for one in cells})
+        for key in ("date", "commit", "host")
+    }
+    loads = sorted((one.made["load"] for one in cells if "load" in one.made), key=float)
+    load = f"load {loads[0]} to {loads[-1]}" if loads else "load unknown"
+    kernels = ", ".join(sorted({one.kernel for one in cells}))
+    named = "; ".join(f"{key} {', '.join(values)}" for key, values in parts.items())
+    return f"Kernel {kernels}; {named}; {load}; n = 1 for each cell."
+
+
+def section(simulated: Sequence[Cell], guests: Sequence[Cell]) -> str:
+    lines = ["**On the simulated machine**", "", *table(simulated)]
+    if guests:
+        lines += ["", "**On real kernels, in virtual machines**", "", *table(guests)]
+    return "\n".join(lines)
+
+
+def read() -> tuple[list[Cell], list[Cell]]:
+    """Return the cells of the simulated machine, and those of guests."""
+    return load_cells(CELLS / "simulated.json"), load_cells(CELLS / "guests.json")
+
+
+def renewed(page: str, text: str) -> str:
+    """Return the page with another text between the marks."""
+    before, _, rest = page.partition(f"{BEGIN}\n")
+    _, mark, after = rest.partition(f"\n{END}")
+    if not mark:
+        raise ValueError(f"{PAGE}: expected the lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def main() -> int:
+    PAGE.write_text(renewed(PAGE.read_text(), section(*read())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
