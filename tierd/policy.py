@@ -55,10 +55,6 @@ from tierd.tuner import tuners
 from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns, sure_accesses
 from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate, format_size
 
-# Microseconds: the window of the demand tuner. A quota can double once per window, so a short
-# window reacts fast. It is one shortest aggregation: a shorter window would see the same counts.
-DEMAND_WINDOW_US = 100_000
-
 # Quota limit of a window as a multiple of the rate limit. Windows of a busy kdamond are late, so
 # the limit must be higher; tierd keeps to the rate by what it sees moved. The second is for
 # demotion on kernels that charge failed tries: about half of the tries fail.
@@ -89,20 +85,8 @@ class _Sources:
 
     @property
     def window_us(self) -> int:
-        # 6.12 ranks regions by counts that are still in progress, so a window is a whole number
-        # of aggregations.
-        aggr_us = self.intervals.aggr_us
-        asked_us = self.config.window_ms * 1000
-        if self.tuner.loop is Controller.demand:
-            asked_us = min(asked_us, DEMAND_WINDOW_US)
-        wanted_us = -(-asked_us // aggr_us) * aggr_us
-        goal = self.intervals.goal
-        if goal is None:
-            return wanted_us
-        # Each tuning of the intervals restarts the apply interval of every scheme
-        # (damon_set_attrs()). It happens after each `aggrs` aggregations. A longer window would
-        # never end while sampling is at its fastest.
-        return min(wanted_us, goal.aggrs * self.intervals.samples * goal.min_sample_us)
+        newer = self.capabilities.has(Feature.intervals_goal)
+        return sampling.window_us(self.config, self.tuner.loop, self.intervals, newer=newer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +128,9 @@ def plan(
         free_floors or {},
         swaps,
     )
+    if _visits(sources) and sampling.wants_tuning(config):
+        most = max(_nr_regions(sources, node).max for node in topology.nodes if node.ranges)
+        sources = replace(sources, intervals=sampling.steady(config, most))
     parts: list[_Part] = []
     for node in topology.nodes:
         part = _part(sources, node, len(parts))

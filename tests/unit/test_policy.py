@@ -233,12 +233,12 @@ def test_samples_seldom_come_to_the_same_page_of_a_node_that_is_visited() -> Non
 
 
 def test_demand_samples_often_enough_to_see_new_hot_memory() -> None:
-    for asked in (Config(), KERNEL):
+    for asked in (REGIONS, KERNEL):
         goal = policy.plan(TWO, ALL, asked).kdamonds[0].context.intervals.goal
         assert goal is not None
-        longest = DEMAND_SAMPLE_US_MAX if asked == Config() else asked.sample_us_max
+        longest = DEMAND_SAMPLE_US_MAX if asked == REGIONS else asked.sample_us_max
         assert goal.max_sample_us == longest
-    slow = policy.plan(TWO, ALL, Config(sample_us=50_000, aggr_us=1_000_000))
+    slow = policy.plan(TWO, ALL, replace(REGIONS, sample_us=50_000, aggr_us=1_000_000))
     assert slow.kdamonds[0].context.intervals.goal is not None
     assert slow.kdamonds[0].context.intervals.goal.max_sample_us == 50_000
 
@@ -249,7 +249,7 @@ def test_demand_waits_longer_for_cold_memory_with_fixed_intervals() -> None:
         return cold.pattern.age.min
 
     fixed = without(Feature.intervals_goal)
-    assert age(policy.plan(TWO, ALL, Config())) == DEMAND_COLD_AGE
+    assert age(policy.plan(TWO, ALL, REGIONS)) == DEMAND_COLD_AGE
     assert age(policy.plan(TWO, fixed, Config())) * Config().aggr_us == DEMAND_COLD_US_MIN
     long = Config(sample_us=50_000, aggr_us=1_000_000)
     assert age(policy.plan(TWO, fixed, long)) == DEMAND_COLD_AGE

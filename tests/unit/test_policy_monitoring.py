@@ -8,6 +8,7 @@ from tests.fixtures.pages import PAGE_BYTES
 from tierd import policy
 from tierd.configuration.config import Config, Tuner
 from tierd.machine.features import Capabilities, Feature
+from tierd.plans import sampling
 from tierd.plans.damon import Context, Intervals, IntervalsGoal, Span
 from tierd.plans.plan import Plan
 from tierd.ranges import Range
@@ -104,3 +105,25 @@ def test_intervals_can_be_fixed(change: dict[str, int]) -> None:
 def test_only_wanted_features_are_reported_missing(asked: bool) -> None:
     plan = made(Config(auto_intervals=asked), lacking=Feature.intervals_goal)
     assert any("intervals_goal" in sentence for sentence in plan.degraded) is asked
+
+
+@pytest.mark.parametrize(
+    ("regions", "sample_ms"), [(32, 5), (250, 5), (300, 6), (1_000, 20), (10_000, 20)]
+)
+def test_with_more_regions_samples_are_less_frequent(regions: int, sample_ms: int) -> None:
+    steady = sampling.steady(Config(), regions)
+    assert steady.sample_us == sample_ms * 1000
+    assert steady.samples == Config().aggr_us // Config().sample_us
+    assert steady.goal is None
+
+
+@pytest.mark.parametrize("lacking", ["", Feature.intervals_goal])
+def test_where_pages_are_visited_intervals_stay_as_they_are(lacking: str) -> None:
+    plan = made(Config(), lacking=lacking)
+    assert plan.sweeps
+    assert plan.kdamonds[0].context.intervals == sampling.steady(Config(), 50)
+
+
+def test_what_is_configured_stays_as_it_is() -> None:
+    config = Config(auto_intervals=False, regions=(10, 10_000))
+    assert [one.intervals.sample_us for one in contexts(config)] == [5_000, 5_000]

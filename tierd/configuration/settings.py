@@ -292,8 +292,9 @@ _GROUPED = (
         valuetypes.switch(),
         ReloadEffect.plan,
         "off",
-        "Whether the kernel changes its sampling interval by what it sees (6.15 and later): on or "
-        "off. With off the interval is always `sample`.",
+        "Whether the interval may be longer than `sample`: on or off. While tierd visits single "
+        "pages (`cost`), it is as long as the number of regions needs. Else the kernel changes it "
+        "by what it sees (6.15 and later).",
     ),
     Setting(
         ("monitoring", "accesses_seen"),

@@ -1,5 +1,7 @@
 """How often DAMON samples memory, and which accesses count as hot and as cold. Pure."""
 
+from math import ceil
+
 from tierd.configuration.config import Config
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans.damon import (
@@ -21,6 +23,14 @@ INTERVALS_GOAL_AGGRS = 3
 # Microseconds: the longest sampling interval under the demand tuner. Memory that becomes hot is
 # then seen within one aggregation of 0.4 s; the cover letter's 10 s would take minutes.
 DEMAND_SAMPLE_US_MAX = 20_000
+
+# Microseconds: the window of the demand tuner. A quota can double once per window, so a short
+# window reacts fast. It is one shortest aggregation: a shorter window would see the same counts.
+DEMAND_WINDOW_US = 100_000
+
+# Samples per second of a kdamond whose interval does not change, if the longest interval allows it.
+# At a microsecond each they take a twentieth of a processor.
+SAMPLES_PER_S = 50_000
 
 # Aggregations for which a region must be hot, or cold, before the demand tuner counts it. The
 # second is larger, so that memory that is neither hot nor cold stays where it is.
@@ -81,8 +91,38 @@ def intervals(capabilities: Capabilities, config: Config, loop: Controller) -> I
     return Intervals(config.sample_us, config.aggr_us, UPDATE_US, goal if tuned else None)
 
 
+def steady(config: Config, regions_most: int) -> Intervals:
+    """Return intervals that do not change, for a kdamond with so many regions at most.
+
+    The kernel tunes an interval until a certain share of the samples finds an access. So on each
+    node the heat of scattered pages comes to be the same, whatever is touched there.
+    """
+    longest_us = max(config.sample_us, min(config.sample_us_max, DEMAND_SAMPLE_US_MAX))
+    enough_us = 1000 * ceil(regions_most * 1000 / SAMPLES_PER_S)
+    sample_us = max(config.sample_us, min(longest_us, enough_us))
+    return Intervals(sample_us, sample_us * config.aggr_us // config.sample_us, UPDATE_US)
+
+
+def window_us(config: Config, loop: Controller, intervals: Intervals, *, newer: bool) -> int:
+    """Return the window of the quotas. `newer`: the kernel is one that can tune its intervals."""
+    asked_us = config.window_ms * 1000
+    if loop is Controller.demand:
+        asked_us = min(asked_us, DEMAND_WINDOW_US)
+    # 6.12 ranks regions by counts that are still in progress, so a window is a whole number of
+    # aggregations.
+    aggr_us = config.aggr_us if newer else intervals.aggr_us
+    wanted_us = -(-asked_us // aggr_us) * aggr_us
+    goal = intervals.goal
+    if goal is None:
+        return wanted_us
+    # Each tuning of the intervals restarts the apply interval of every scheme (damon_set_attrs()).
+    # It happens after each `aggrs` aggregations. A longer window would never end while sampling is
+    # at its fastest.
+    return min(wanted_us, goal.aggrs * intervals.samples * goal.min_sample_us)
+
+
 def wants_tuning(config: Config) -> bool:
-    """True if the kernel may tune the intervals.
+    """True if the intervals may be longer than configured.
 
     DAMON counts ages in aggregations, and tuning changes how long these are. So a minimum age in
     milliseconds needs fixed intervals.
