@@ -32,6 +32,7 @@ from tierd.tuner.demand import ControllerState, Decision
 from tierd.tuner.gate import Gate
 from tierd.tuner.measurement import Limits, Measurement, measure, quotas
 from tierd.tuner.round import READY_BYTES, Want
+from tierd.tuner.shares import Shared
 from tierd.tuner.throttle import Input, InputInForce, ScheduledInput
 from tierd.units import format_percent
 
@@ -90,6 +91,8 @@ class Tuning:
     wants: Mapping[str, Want] = field(default_factory=dict)
     """What each scheme should do, and why."""
     headroom_bytes: Mapping[int, int] = field(default_factory=dict)
+    shared: Shared = field(default_factory=Shared)
+    """The groups of cgroups that share the fast memory."""
 
     @property
     def due_s(self) -> float | None:
@@ -126,6 +129,8 @@ class Adjustment:
     headroom_bytes: Mapping[int, int] = field(default_factory=dict)
     parked: frozenset[str] = frozenset()
     """Schemes whose quota is parked. It stays so, and need not be read again."""
+    shared: Shared | None = None
+    """The groups of cgroups that share the fast memory; None if they are as before."""
 
 
 # The entries of the loop.
@@ -309,7 +314,11 @@ def _demanded(decision: Decision, measurement: Measurement, limits: Limits) -> A
         if one.id in decision.sweeps.gates
     }
     return Adjustment(
-        {**inputs, **gates}, {**decision.wants, **swept}, decision.headroom_bytes, parked
+        {**inputs, **gates},
+        {**decision.wants, **swept},
+        decision.headroom_bytes,
+        parked,
+        decision.shared,
     )
 
 
@@ -395,4 +404,5 @@ def _after(tuning: Tuning, controller: ControllerState, adjustment: Adjustment) 
         parked=adjustment.parked,
         wants={**tuning.wants, **adjustment.wants},
         headroom_bytes=adjustment.headroom_bytes,
+        shared=tuning.shared if adjustment.shared is None else adjustment.shared,
     )

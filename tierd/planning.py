@@ -7,6 +7,8 @@ from tierd.configuration.config import Config, Mode
 from tierd.machine import cgroups, discovery, features, interleave, swap
 from tierd.machine.features import Capabilities
 from tierd.machine.sample_reader import watermarks
+from tierd.plans import groups
+from tierd.plans.groups import NO_ROLES, Group, Roles
 from tierd.plans.plan import Plan
 from tierd.plans.scope import Match, match_classes
 from tierd.sysfs import Sysfs
@@ -20,6 +22,7 @@ def plan_for(
     config: Config,
     *,
     only: frozenset[str] | None = None,
+    roles: Roles = NO_ROLES,
 ) -> Plan:
     """Return the plan for a known topology, with no other cgroups than `only`."""
     floors = {marks.node: marks.floor_bytes for marks in watermarks(sysfs, topology)}
@@ -34,6 +37,7 @@ def plan_for(
         free_floors=floors,
         swaps=swap.has_backing(swap.areas(sysfs)),
         weights=interleave.read(sysfs) if config.manage_interleave_weights else None,
+        roles=roles,
     )
 
 
@@ -53,6 +57,13 @@ def matches_here(sysfs: Sysfs, config: Config) -> tuple[Match, ...]:
     return match_classes(config.cgroups, found.own_bytes)
 
 
+def groups_now(sysfs: Sysfs, config: Config) -> tuple[Group, ...]:
+    """Return the groups of the configuration with the cgroups that they have now."""
+    found = cgroups.read(sysfs, groups.bases(config.shares))
+    return groups.match(config.shares, found.own_bytes)
+
+
 def cgroup_tops(config: Config) -> tuple[str, ...]:
-    """Return the paths of all cgroup classes."""
-    return tuple(path.rstrip("/") for found in config.cgroups for path in found.paths)
+    """Return the paths below which all cgroups of the configuration are."""
+    plain = tuple(path.rstrip("/") for found in config.cgroups for path in found.paths)
+    return (*plain, *groups.bases(config.shares))

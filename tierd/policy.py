@@ -7,7 +7,7 @@ Rules of this file:
    new quota goal metrics for memory node utilization"). A comment says why where they are not.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tierd.configuration.config import Config, Mode, Tuner
@@ -15,7 +15,7 @@ from tierd.errors import Unsupported
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because, require_migration
 from tierd.machine.interleave import Interleave
-from tierd.plans import eviction, sampling, visits
+from tierd.plans import aims, eviction, groups, reasons, sampling, visits
 from tierd.plans.damon import (
     UINT_MAX,
     AccessPattern,
@@ -26,17 +26,17 @@ from tierd.plans.damon import (
     FilterType,
     Intervals,
     Kdamond,
-    Metric,
     Operations,
     Quota,
     Scheme,
     Span,
+    Weights,
     writes,
 )
+from tierd.plans.groups import NO_ROLES, Group, Roles
 from tierd.plans.knobs import knobs
 from tierd.plans.plan import (
     ACTIONS,
-    Aim,
     Controller,
     Direction,
     Migration,
@@ -44,6 +44,7 @@ from tierd.plans.plan import (
     Sensor,
     Sweep,
     TunerChoice,
+    Visit,
     Watch,
 )
 from tierd.plans.rates import rate
@@ -53,7 +54,7 @@ from tierd.ranges import Ranges, merge
 from tierd.topology import Node, Topology
 from tierd.tuner import tuners
 from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns, sure_accesses
-from tierd.units import BP_MAX, format_duration_us, format_percent, format_rate, format_size
+from tierd.units import format_rate
 
 # Quota limit of a window as a multiple of the rate limit. Windows of a busy kdamond are late, so
 # the limit must be higher; tierd keeps to the rate by what it sees moved. The second is for
@@ -64,10 +65,6 @@ TRIED_PER_RATE_MAX = 8
 # The part of a page's size that a failed try costs: 4 bytes per page. Free and pinned memory looks
 # coldest; charged in full, it would use up the quota for pages that can move.
 FAIL_CHARGE = FailCharge(1, 1024)
-
-# 1/10000 of a node: how far a goal for free memory lies above what the kernel itself keeps free.
-# The kernel stops demotion at that floor, so a goal at or below it would never be reached.
-FLOOR_MARGIN_BP = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +79,23 @@ class _Sources:
     tuner: TunerChoice
     free_floors: Mapping[int, int]
     swaps: bool
+    shared: tuple[Group, ...]
+    """The groups of cgroups that share the fastest tier."""
+    upward: Scope
+    """Filters of what comes up to the fastest tier, beside `scope`."""
+    downward: Scope
+    """Filters of what goes down from it because it is cold."""
+    pushed: Scope
+    """Filters of what goes down from it in any case."""
+
+    def scope_of(self, direction: Direction, source: int, target: int) -> Scope:
+        """Return the filters of a migration. Groups share the fastest tier only."""
+        fastest = self.topology.tiers[0].nodes
+        if self.shared and direction is Direction.promote and target in fastest:
+            return self.upward
+        if self.shared and direction is Direction.demote and source in fastest:
+            return self.downward
+        return self.scope
 
     @property
     def window_us(self) -> int:
@@ -109,15 +123,18 @@ def plan(
     free_floors: Mapping[int, int] | None = None,
     swaps: bool = False,
     weights: Interleave | None = None,
+    roles: Roles = NO_ROLES,
 ) -> Plan:
     """Return the plan for this machine. Raise Unsupported, with what is missing, if there is none.
 
     `cgroups` are those in the subtrees of the cgroup classes. `free_floors` are the bytes that the
     kernel itself keeps free, by node: a goal below that would never be reached. With `swaps` the
     machine has swap that is not in memory. `weights` are the weights of weighted interleave now.
+    `roles` say whose memory moves now, where groups of cgroups share the fast memory.
     """
     require_migration(capabilities)
     tuner = tuners.choose(capabilities, config)
+    shared = groups.match(config.shares, cgroups.own_bytes)
     sources = _Sources(
         topology,
         capabilities,
@@ -127,6 +144,10 @@ def plan(
         tuner,
         free_floors or {},
         swaps,
+        shared,
+        groups.upward(shared, roles, cgroups, capabilities),
+        groups.downward(shared, roles, cgroups, capabilities),
+        groups.pushed(shared, roles, cgroups, capabilities),
     )
     if _visits(sources) and sampling.wants_tuning(config):
         most = max(_nr_regions(sources, node).max for node in topology.nodes if node.ranges)
@@ -161,6 +182,7 @@ def plan(
         page_bytes=topology.page_bytes,
         degraded=tuple(_degraded(sources)),
         cgroups=sources.scope.matches,
+        groups=shared,
     )
 
 
@@ -176,12 +198,17 @@ def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
     schemes = (
         *(_sensing(sources, sense.pattern) for sense in sensed),
         *(_scheme(sources, migration) for migration in mine),
-        *(visits.scheme(sweep, sources.scope) for sweep in sweeps),
+        *(visits.scheme(sweep, _visited(sources, sweep)) for sweep in sweeps),
         *(_scheme(sources, one) for one in evicts),
     )
     return _Part(
         _kdamond(sources, node, schemes),
-        Watch(f"watch-{node.id}", index, node.id, _why(sources, node, mine)),
+        Watch(
+            f"watch-{node.id}",
+            index,
+            node.id,
+            reasons.watched(sources.config, sources.capabilities, sources.intervals, node, mine),
+        ),
         tuple(
             Sensor(one.sense, node.id, index, scheme, one.weight)
             for scheme, one in enumerate(sensed)
@@ -208,7 +235,8 @@ def _migrations(
         sharing = len(targets[direction])
         most = rate(topology, config, direction, source, targets[direction])
         mine = most.bytes_per_s / sharing
-        aim = _aim(sources, direction, source, topology.node(target))
+        ends = source, topology.node(target)
+        aim = aims.aim(config, sources.free_floors, direction, *ends)
         yield Migration(
             id=f"{direction}-{source.id}-{target}",
             direction=direction,
@@ -220,9 +248,10 @@ def _migrations(
             rate_max_bytes_per_s=mine,
             quota_bytes_max=_quota_bytes(sources, direction, mine),
             window_us=sources.window_us,
-            reason=_where(sources, direction, source.id, target)
+            reason=reasons.where(config, direction, source.id, target)
             + (f" (one of {sharing} equally near)" if sharing > 1 else "")
-            + f", at most {format_rate(mine)}{most.note}{_until(sources, direction, aim)}",
+            + f", at most {format_rate(mine)}{most.note}"
+            + reasons.until(sources.tuner.loop, direction, aim),
         )
 
 
@@ -232,8 +261,9 @@ def _evictions(
     """Yield the eviction of a node that has no slower one, if there is swap."""
     slowest = not sources.topology.demotion_targets(node.id)
     if slowest and sources.swaps and sources.tuner.loop is Controller.demand:
-        aim = _aim(sources, Direction.evict, node, node)
-        most = sources.config.rate_max_bytes_per_s
+        config = sources.config
+        aim = aims.aim(config, sources.free_floors, Direction.evict, node, node)
+        most = config.rate_max_bytes_per_s
         yield eviction.migration(mine[0], scheme=scheme, aim=aim, rate_max=most)
 
 
@@ -332,11 +362,34 @@ def _scheme(sources: _Sources, migration: Migration) -> Scheme:
         quota=Quota(
             bytes_max=migration.quota_bytes_max,
             goals=(tuners.goal(loop, migration.aim),),
+            weights=_weights(sources, migration),
             goal_tuner=tuners.goal_tuner(sources.capabilities, loop),
             fail_charge=FAIL_CHARGE if sources.capabilities.has(Feature.fail_charge) else None,
         ),
-        filters=_filters(sources, direction),
+        filters=_filters(sources, migration),
     )
+
+
+def _weights(sources: _Sources, migration: Migration) -> Weights:
+    """Return how a scheme ranks regions.
+
+    Where groups share the fast memory, whole groups may have to wait. Regions of theirs that rank
+    first would use up every window, and those of others would have no turn. Without fail_charge
+    (7.2) it is the other way round: what is tried is charged, and each window begins at the first
+    address. There the ages of regions, which a try resets, give each its turn.
+    """
+    ends = migration.direction, migration.source_node, migration.target_node
+    shared = sources.scope_of(*ends) is not sources.scope
+    shared = shared and sources.capabilities.has(Feature.fail_charge)
+    return visits.IN_ORDER if shared else Weights()
+
+
+def _visited(sources: _Sources, sweep: Sweep) -> Scope:
+    """Return whose pages a sweep moves."""
+    if sweep.visit is Visit.push:
+        return sources.pushed
+    way = Direction.promote if sweep.visit is Visit.promote else Direction.demote
+    return sources.scope_of(way, sweep.node, sweep.target_node)
 
 
 def _visits(sources: _Sources) -> bool:
@@ -354,7 +407,7 @@ def _commits_cgroups(sources: _Sources) -> bool:
 
     Such a commit fails if one of the cgroups has gone, and anybody may remove his own.
     """
-    filtered = bool(sources.scope.before or sources.scope.after)
+    filtered = bool(sources.scope.before or sources.scope.after or sources.shared)
     return filtered and not tuners.has_temporal(sources.capabilities)
 
 
@@ -368,6 +421,7 @@ def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> 
         samples_per_s=_nr_regions(sources, node).max * 1e6 / sources.intervals.sample_us,
         # Without `temporal` a quota could only grow step by step.
         gated=not tuners.has_temporal(sources.capabilities),
+        pushes=bool(sources.shared) and node.id in sources.topology.tiers[0].nodes,
     )
 
 
@@ -381,13 +435,14 @@ def _quota_bytes(sources: _Sources, direction: Direction, rate_max_bytes_per_s: 
     return max(1, per_window)
 
 
-def _filters(sources: _Sources, direction: Direction) -> tuple[Filter, ...]:
+def _filters(sources: _Sources, migration: Migration) -> tuple[Filter, ...]:
     """Return the filters of a scheme: its own check of each page, and those of the cgroup classes.
 
     Only young pages are promoted, and only others demoted. The kernel stops at the first filter
     that decides, so a filter that allows stands after the check of the page.
     """
-    limits = sources.scope
+    direction = migration.direction
+    limits = sources.scope_of(direction, migration.source_node, migration.target_node)
     # Demotion by demand goes by the age of the region alone. A page that was never checked still
     # has the mark of its first access, so the filter would reject all of a cold node once; and
     # some kernels charge that to the quota. A filter would also make pages old that a sweep is
@@ -397,71 +452,6 @@ def _filters(sources: _Sources, direction: Direction) -> tuple[Filter, ...]:
     # DAMON samples one page per region; this filter checks each page.
     young = Filter(FilterType.young, matching=direction is Direction.demote)
     return (*limits.before, young, *limits.after)
-
-
-def _aim(sources: _Sources, direction: Direction, source: Node, target: Node) -> Aim:
-    """Return the share of a node at which a migration stops.
-
-    Promotion fills its target up to a used share. Demotion frees its source up to a free share.
-    The two overlap, so that hot and cold pages can trade places on a full node. If the kernel
-    itself keeps more free than the configured headroom, the free share is raised to that, and the
-    used share is lowered by the same amount.
-    """
-    if direction is not Direction.promote:
-        return Aim(Metric.node_mem_free_bp, source.id, _free_bp(sources, source))
-    raised = _free_bp(sources, target) - sources.config.headroom_bp
-    used_bp = max(1, sources.config.used_bp - raised)
-    return Aim(Metric.node_mem_used_bp, target.id, used_bp)
-
-
-def _free_bp(sources: _Sources, node: Node) -> int:
-    floor = sources.free_floors.get(node.id, 0)
-    if not floor:
-        return sources.config.headroom_bp
-    floor_bp = -(-floor * BP_MAX // node.size_bytes) + FLOOR_MARGIN_BP
-    return min(BP_MAX, max(sources.config.headroom_bp, floor_bp))
-
-
-def _where(sources: _Sources, direction: Direction, source: int, target: int) -> str:
-    config = sources.config
-    if direction is Direction.promote:
-        what = f"what is accessed in {format_percent(config.hot_accesses_min_bp)} of the samples"
-        where = f"up to node {target}, nearest of the next faster tier"
-    else:
-        what = "what nobody accesses"
-        where = f"down to node {target}, nearest of the next slower tier"
-    verb = "count" if config.mode is Mode.observe else "move"
-    return f"{verb} {what} on node {source} {where}"
-
-
-def _until(sources: _Sources, direction: Direction, aim: Aim) -> str:
-    share = format_percent(aim.target_bp)
-    if sources.tuner.loop is not Controller.demand:
-        stop = "used" if direction is Direction.promote else "free"
-        return f" until node {aim.node} is {share} {stop}"
-    if direction is Direction.demote:
-        return f", to keep {share} of node {aim.node} free"
-    return f", as much as is hot and node {aim.node} has room for"
-
-
-def _why(sources: _Sources, node: Node, migrations: Iterable[Migration]) -> str:
-    directions = {one.direction for one in migrations}
-    if len(directions) == 2:
-        place = "has faster and slower neighbours"
-    elif Direction.promote in directions:
-        place = "has a faster neighbour"
-    else:
-        place = "has a slower neighbour"
-    intervals = sources.intervals
-    if intervals.goal is not None:
-        low, high = intervals.goal.min_sample_us, intervals.goal.max_sample_us
-        how = f"sampling every {format_duration_us(low)} to {format_duration_us(high)}, as needed"
-    else:
-        how = f"sampling every {format_duration_us(intervals.sample_us)}"
-    tunes = sources.config.auto_intervals and sources.capabilities.has(Feature.intervals_goal)
-    if tunes and sampling.asks_ages(sources.config):
-        how += " (not tuned, because a minimum age is configured)"
-    return f"node {node.id} ({format_size(node.size_bytes)}) {place}; {how}"
 
 
 def _degraded(sources: _Sources) -> Iterator[str]:
@@ -485,3 +475,11 @@ def _degraded(sources: _Sources) -> Iterator[str]:
             "each time, and fail if one has gone (Linux 7.2 need not)"
         )
     yield from sources.scope.degraded
+    if sources.shared and not _visits(sources):
+        yield (
+            "shares: hot memory is not pushed down, only cold memory makes room (this takes visits "
+            "to single pages, and Linux 7.2)"
+        )
+    yield from groups.unmatched(sources.shared)
+    limited = (sources.upward, sources.downward, sources.pushed)
+    yield from dict.fromkeys(text for one in limited for text in one.degraded)

@@ -14,7 +14,7 @@ from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode, Tu
 from tierd.errors import TierdError, Unsupported
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities, Feature
-from tierd.plans import sampling, visits
+from tierd.plans import aims, sampling, visits
 from tierd.plans.damon import (
     Action,
     Filter,
@@ -270,7 +270,7 @@ def test_observe_counts_the_memory_that_manage_would_move() -> None:
 def test_memory_that_the_kernel_keeps_free_raises_both_targets() -> None:
     floors = {0: GIB // 20}  # 5 %
     demote, promote = policy.plan(TWO, ALL, Config(), free_floors=floors).of_regions
-    assert demote.aim.target_bp == 500 + policy.FLOOR_MARGIN_BP
+    assert demote.aim.target_bp == 500 + aims.FLOOR_MARGIN_BP
     assert promote.aim.target_bp == 9970 - (demote.aim.target_bp - 50)
     assert demote.aim.target_bp + promote.aim.target_bp > 10_000
 

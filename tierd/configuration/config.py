@@ -43,6 +43,31 @@ class CgroupClass:
     paths: tuple[str, ...]
 
 
+# The name of the class of all memory that is in no class of `shares`.
+REST = "rest"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareClass:
+    """Subtrees of the cgroup tree that share the fast memory with others.
+
+    Without a floor and a ceiling these follow `memory.low` and `memory.high` of the cgroups.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    """A part of a path may be a pattern, such as *."""
+    floor_bp: int | None = None
+    """The share of the fast memory, in 1/10000, that it keeps even if its memory is cold."""
+    ceiling_bp: int | None = None
+    weight: int = 100
+    """Its part of what no floor takes, compared with the weights of others."""
+
+    @property
+    def follows_limits(self) -> bool:
+        return self.floor_bp is None and self.ceiling_bp is None
+
+
 # 20 basis points: the largest share of a node for which both promotion and demotion work, so that
 # hot and cold pages change places. The cover letter's targets are 99.7 % used and 0.5 % free.
 OVERLAP_BP = 20
@@ -82,6 +107,7 @@ class Config:
     bandwidths: tuple[tuple[int, int], ...] | None = None
     """Pairs of a node and its bytes per second; None uses those of firmware."""
     cgroups: tuple[CgroupClass, ...] = ()
+    shares: tuple[ShareClass, ...] = ()
     on_stop: OnStop = OnStop.restore
     on_conflict: OnConflict = OnConflict.refuse
     manage_demotion_enabled: bool = False

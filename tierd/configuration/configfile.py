@@ -22,6 +22,7 @@ from tierd.configuration.config import (
     CgroupClass,
     CgroupMode,
     Config,
+    Tuner,
     used_bp_for,
 )
 from tierd.configuration.settings import (
@@ -261,9 +262,9 @@ def _did_you_mean(group: str, key: str) -> str:
     here += [] if group else GROUP_KEYS
     word = key.lower().replace("-", "_")[:100]
     close = difflib.get_close_matches(word, here, n=1)
-    if close and "." not in word:
-        return f", did you mean {f'{group}.' if group else ''}{close[0]}?"
     names = {setting.key[-1]: setting.name for setting in SETTINGS}
+    if close and "." not in word and word not in names:
+        return f", did you mean {f'{group}.' if group else ''}{close[0]}?"
     names |= {setting.name: setting.name for setting in SETTINGS}
     close = difflib.get_close_matches(word, list(names), n=1, cutoff=0.75)
     if not close:
@@ -340,6 +341,21 @@ _RULES = (
         lambda c: c.tick_ms > WINDOWS_PER_TICK_MAX * c.window_ms,
         "{0} and {1}: the tick must be at most "
         f"{WINDOWS_PER_TICK_MAX} windows: tierd does not see what moves between ticks",
+    ),
+    _Rule(
+        ("shares", "cgroups"),
+        lambda c: bool(c.shares and c.cgroups),
+        "{0} and {1}: only one of the two can be set",
+    ),
+    _Rule(
+        ("shares", "tuner"),
+        lambda c: bool(c.shares) and c.tuner not in (Tuner.auto, Tuner.demand),
+        "{0} and {1}: only the tuner demand keeps shares",
+    ),
+    _Rule(
+        ("shares",),
+        lambda c: sum(one.floor_bp or 0 for one in c.shares) > BP_MAX,
+        "{0}: the floors together must be at most 100%",
     ),
 )
 

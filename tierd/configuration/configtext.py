@@ -130,6 +130,20 @@ _PATHS: dict[str, Any] = {
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
 }
 _SHAPES: dict[str, dict[str, Any]] = {
+    "shares": {
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                "paths": _PATHS,
+                "floor": {"type": "string"},
+                "ceiling": {"type": "string"},
+                "weight": {"type": "integer", "minimum": 1},
+            },
+            "required": ["paths"],
+            "additionalProperties": False,
+        },
+    },
     "tiers": {
         "type": "array",
         "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},

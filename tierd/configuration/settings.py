@@ -7,7 +7,7 @@ the value and not of the key. A setting that most people never change is in a gr
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tierd.configuration import valuetypes
+from tierd.configuration import share_values, valuetypes
 from tierd.configuration.config import Config, Mode, OnConflict, OnStop, Tuner, used_bp_for
 from tierd.configuration.valuetypes import ValueType
 
@@ -169,6 +169,22 @@ _BASIC = (
         "most 256 cgroups can be included or excluded. If there are more, tierd takes those with "
         "the most memory; status and plan say so. Before Linux 6.14 only one cgroup can be "
         "included.",
+    ),
+    Setting(
+        ("shares",),
+        "shares",
+        share_values.shares(),
+        ReloadEffect.plan,
+        "{web: {paths: [/web.slice], floor: 20%, ceiling: 50%}, pods: {paths: ["
+        '"/kubepods.slice/kubepods-burstable.slice/*"], weight: 200}}',
+        "How groups of cgroups share the memory of the fastest tier. Each class has paths, which "
+        "include their subtrees; a part of a path may be a pattern such as *. floor is the least "
+        "that the class gets if it needs it, ceiling is the most, and weight (100) is its part of "
+        "what no floor takes. All other memory is a class of its own, with weight 100. What a "
+        "class does not use is lent to others, until it asks for it. Without floor and ceiling "
+        "they follow memory.low and memory.high of the cgroups, times fast memory over all "
+        "memory. Before Linux 7.2 only cold memory makes room. The tuner must be demand or auto, "
+        "and `cgroups` must be empty.",
     ),
     Setting(
         ("on_stop",),

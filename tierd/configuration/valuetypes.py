@@ -368,7 +368,7 @@ def _cgroups(node: YamlNode) -> ParsedValue:
     places: list[tuple[Key, FilePlace]] = []
     classes = []
     for name, body in node.entries:
-        if _CLASS_NAME.fullmatch(name.text) is None:
+        if not is_class_name(name.text):
             said = f"expected a name of letters, digits, - and _, found {shown(name.text)}"
             problems.append(Problem(name.place, said))
             continue
@@ -421,7 +421,12 @@ def _cgroup_path(name: str, node: YamlNode, problems: list[Problem]) -> str | No
     return None if wrong else text
 
 
-def cgroup_path_error(path: str) -> str:
+def is_class_name(text: str) -> bool:
+    """Return whether the text can be the name of a class."""
+    return _CLASS_NAME.fullmatch(text) is not None
+
+
+def cgroup_path_error(path: str, *, patterns: bool = False) -> str:
     """Return what is wrong with a path in the cgroup tree; empty if it is correct."""
     found = f"found {shown(path)}"
     if path.startswith("/sys/fs/cgroup"):
@@ -432,7 +437,7 @@ def cgroup_path_error(path: str) -> str:
         return f"expected a path that begins with /, such as /database.slice, {found}"
     if not path.isprintable() or len(path) > PATH_CHARACTERS_MAX:
         return f"expected a path of printable characters, at most {PATH_CHARACTERS_MAX}, {found}"
-    if "*" in path or "?" in path:
+    if not patterns and ("*" in path or "?" in path):
         return f"patterns are not allowed: a path includes its whole subtree, {found}"
     if any(part in ("", ".", "..") for part in path[1:].split("/")):
         return f"expected a path without empty parts, '.' or '..', {found}"

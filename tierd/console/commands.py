@@ -99,7 +99,8 @@ def check(arguments: argparse.Namespace, say: Say) -> ExitCode:
     from tierd.configuration import configfile
     from tierd.console import other_machine
     from tierd.machine import discovery
-    from tierd.planning import matches_here
+    from tierd.planning import groups_now, matches_here
+    from tierd.plans.groups import describe_group
     from tierd.plans.scope import describe_match
 
     path = arguments.file or configfile.CONFIG
@@ -112,6 +113,8 @@ def check(arguments: argparse.Namespace, say: Say) -> ExitCode:
     if checked.config is not None and not elsewhere:
         for match in matches_here(here, checked.config):
             say(f"{'' if match.cgroups else 'warning: '}{describe_match(match)}")
+        for group in groups_now(here, checked.config):
+            say(f"{'' if group.cgroups else 'warning: '}group {describe_group(group)}")
     return checked.exit_code
 
 
@@ -194,7 +197,10 @@ def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
         looked = _looked(arguments)
         _say_where(looked, say)
         sysfs = _patient(looked.sysfs)
-        say(who.one(sysfs, _config(arguments, sysfs), arguments.node, terminal.columns()))
+        config = _config(arguments, sysfs)
+        socket = run_dir(arguments).run / SOCKET
+        source = who.Source(sysfs, config, lambda: client.get(socket, "/v1/status"))
+        say(who.one(source, arguments.node, terminal.columns()))
         return ExitCode.ok
     node = whyview.node_id(arguments.node)
     looks = client.get(run_dir(arguments).run / SOCKET, "/v1/recent")["looks"]

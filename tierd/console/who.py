@@ -4,20 +4,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tierd.configuration.config import Config
+from tierd.configuration.config import REST, Config
 from tierd.errors import NotRunning, TierdError
 from tierd.machine import discovery, residents
 from tierd.machine.residents import NOBODY, NoCgroup
-from tierd.planning import matches_here
+from tierd.planning import groups_now, matches_here
 from tierd.sysfs import Sysfs
-from tierd.views import statusview, whoview
+from tierd.views import groupview, statusview, whoview
 from tierd.views.statusview import Status
 from tierd.views.whoview import Document, Entry
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where `tierd top` has its figures from."""
+    """Where `tierd top` and `tierd why CGROUP` have their figures from."""
 
     sysfs: Sysfs
     config: Config
@@ -63,24 +63,39 @@ def _head(status: Status, columns: int) -> list[str]:
     return [*verdict, "", *bars, f"  {statusview.LEGEND}"]
 
 
-def one(sysfs: Sysfs, config: Config, path: str, columns: int) -> str:
+def one(source: Source, path: str, columns: int) -> str:
     """Return where the memory of a cgroup is, what may move it, and whose it is."""
-    path = path.rstrip("/")
-    topology = discovery.survey(sysfs, config.tiers)
+    path, sysfs = path.rstrip("/"), source.sysfs
+    topology = discovery.survey(sysfs, source.config.tiers)
     found = residents.one(sysfs, path)
     return whoview.one_text(
-        found, residents.programs(sysfs, path), topology, _said(sysfs, config, path), columns
+        found, residents.programs(sysfs, path), topology, _said(source, path), columns
     )
 
 
-def _said(sysfs: Sysfs, config: Config, path: str) -> list[str]:
-    said = [whoview.IN_USE]
+def _said(source: Source, path: str) -> list[str]:
+    said, config = [whoview.IN_USE], source.config
+    if config.shares:
+        return [*said, *_shared(source, path)]
     if not config.cgroups:
         return [*said, "No cgroup class is configured: tierd may move the memory of all cgroups."]
     try:
-        matches = [one for one in matches_here(sysfs, config) if path in one.cgroups]
+        matches = [one for one in matches_here(source.sysfs, config) if path in one.cgroups]
     except TierdError as error:
         return [*said, f"Which class it is in is not known: {error}."]
     if not matches:
         return [*said, "It is in no cgroup class."]
     return [*said, *(f"It is in the cgroup class {one.name} ({one.mode})." for one in matches)]
+
+
+def _shared(source: Source, path: str) -> list[str]:
+    """Return what the daemon knows of the group of a cgroup."""
+    try:
+        groups = groups_now(source.sysfs, source.config)
+    except TierdError as error:
+        return [f"Which group it is in is not known: {error}."]
+    name = next((one.name for one in groups if path in one.cgroups), REST)
+    try:
+        return groupview.sentences(name, source.ask().get("groups", ()))
+    except NotRunning as error:
+        return [f"It is in the group {name} (`shares`). What it has is not known: {error}."]

@@ -17,6 +17,7 @@ from tierd.machine import btf
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.swap import IN_MEMORY
 from tierd.planning import cgroup_tops
+from tierd.plans.groups import bases as group_bases
 from tierd.record.rundir import FileError
 from tierd.sysfs import Sysfs
 from tierd.views.visible import visible
@@ -26,7 +27,7 @@ A report of `tierd doctor --bundle`.
 
 doctor.txt, doctor.json  every check; programs are called program-1, program-2, ...
 plan.txt                 what tierd would do, or why it would not
-config.yaml              the configuration in force, without cgroup classes
+config.yaml              the configuration in force, without classes of cgroups
 status.json              the status of the daemon, if it ran
 machine/                 the kernel's files that tierd read: tierd plan --root machine
 """
@@ -114,8 +115,12 @@ def _unnamed(facts: Facts) -> Cgroups | Unreadable:
 
 def secrets(config: Config | Unreadable, hostname: str) -> tuple[str, ...]:
     """Return the names that the report must not hold, longest first."""
-    classes = () if isinstance(config, Unreadable) else config.cgroups
-    names = {hostname, *(one.name for one in classes), *(p for one in classes for p in one.paths)}
+    names = {hostname}
+    if not isinstance(config, Unreadable):
+        for one in config.cgroups:
+            names |= {one.name, *one.paths}
+        for group in config.shares:
+            names |= {group.name, *group.paths, *group_bases((group,))}
     return tuple(sorted((n for n in names if len(n) >= _SECRET_LENGTH_MIN), key=lambda n: -len(n)))
 
 

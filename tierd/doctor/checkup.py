@@ -115,7 +115,7 @@ def write_bundle(checkup: Checkup, folder: RunDir, path: Path) -> None:
     if not isinstance(checkup.facts.topology, Unreadable):
         texts["tiers.txt"] = render.tiers_text(checkup.facts.topology)
     if not isinstance(config, Unreadable):
-        texts["config.yaml"] = configtext.effective(replace(config, cgroups=()))
+        texts["config.yaml"] = configtext.effective(replace(config, cgroups=(), shares=()))
     status = _status(folder)
     if status is not None:
         texts["status.json"] = json.dumps(status, indent=2) + "\n"

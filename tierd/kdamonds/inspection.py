@@ -9,7 +9,7 @@ from tierd.kdamonds.kernel import OFF, Kernel, Status, same_value
 from tierd.kdamonds.ownership import require_ours
 from tierd.machine import cgroups
 from tierd.machine.neighbours import MODULES, neighbours
-from tierd.plans.changes import changes_while_running, tuned, values
+from tierd.plans.changes import changes_while_running, is_filter, tuned, values
 from tierd.plans.plan import Plan
 from tierd.sysfs import Sysfs, optional
 from tierd.units import format_ids
@@ -53,10 +53,13 @@ def drift(sysfs: Sysfs, plan: Plan) -> tuple[Drift, ...]:
     """Return where the kernel differs from the plan. Pass a Sysfs that waits while DAMON is busy.
 
     Current values of goals, gates and tuned intervals may differ from the plan, and a setting may
-    be absent. These cases are not drift.
+    be absent. Where groups share the fast memory, filters change all the time. These cases are not
+    drift.
     """
     wanted = values(plan.writes)
     free = tuned(wanted) | {path for path in wanted if changes_while_running(path)}
+    if plan.groups:
+        free |= {path for path in wanted if is_filter(path)}
     found = {path: optional(sysfs, path) for path in wanted if path not in free}
     drifted = [
         Drift(path, wanted[path], text) for path, text in found.items() if text != wanted[path]

@@ -18,6 +18,7 @@ from tierd.kdamonds import apply, inspection, ownership, restore
 from tierd.kdamonds.applied import Applied, CgroupsGone
 from tierd.kdamonds.inspection import Health
 from tierd.loop import asked, force, inversions, steering, supervise
+from tierd.loop.follow import follow, next_look_s
 from tierd.loop.outside import Outside
 from tierd.loop.running import WHOLE, Running, reason_of
 from tierd.loop.supervise import Debounce, Retry
@@ -54,7 +55,7 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
     try:
         while not stopping:
             # A tick takes several windows on some kernels, so due inputs are written first.
-            running = settle(outside, running)
+            running = follow(outside, settle(outside, running))
             now_s = outside.clock.monotonic()
             if now_s >= _begins_s(running, next_tick_s, now_s):
                 running = tick(outside, running)
@@ -70,6 +71,7 @@ def run(outside: Outside, config: Config, for_s: float | None = None) -> ExitCod
                     end_s,
                     running.tuning.due_s,
                     running.tuning.glance_s,
+                    next_look_s(running),
                 )
                 if moment is not None
             )
@@ -335,6 +337,8 @@ def _rescan_if_due(outside: Outside, running: Running, now_s: float) -> Running:
     heard = burst_s is not None and now_s >= burst_s
     if not heard and now_s < running.rescan_s:
         return running
+    # Cgroups that came or went are no change of the machine.
+    running = follow(outside, replace(running, follow_s=now_s))
     running = replace(running, hotplug=Debounce(), rescan_s=now_s + RESCAN_S)
     if heard:
         # A start that failed may succeed with the memory that is there now.

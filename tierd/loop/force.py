@@ -74,7 +74,14 @@ def planned(outside: Outside, running: Running, act: Callable[[Plan], T]) -> T:
 
     The new plan has no cgroups that appeared since, so the number of tries is limited.
     """
-    plan = partial(plan_for, outside.sysfs, running.topology, running.capabilities, running.config)
+    plan = partial(
+        plan_for,
+        outside.sysfs,
+        running.topology,
+        running.capabilities,
+        running.config,
+        roles=running.roles,
+    )
     only: frozenset[str] | None = None
     for _ in range(PLANS_MAX - 1):
         try:

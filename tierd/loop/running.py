@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, isinf
 
 from tierd import __version__
 from tierd.configuration.config import Config, Mode
@@ -14,11 +14,13 @@ from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import Rival
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
 from tierd.plans.damon import Metric
-from tierd.plans.plan import OPEN_INPUT, Aim, Direction, Grain, Migration
+from tierd.plans.groups import NO_ROLES, Roles
+from tierd.plans.plan import OPEN_INPUT, Aim, Direction, Grain, Migration, Visit
 from tierd.record.scheme_totals import Series, Totals
 from tierd.record.snapshot import (
     EventStatus,
     GoalStatus,
+    GroupStatus,
     KdamondStatus,
     NodeStatus,
     SchemeStatus,
@@ -65,6 +67,12 @@ class Running:
     hotplug: Debounce = field(default_factory=Debounce)
     rescan_s: float = 0.0
     counters_saved_s: float = 0.0
+    roles: Roles = NO_ROLES
+    """The groups of cgroups whose memory waits, stays or is pushed by the plan in force."""
+    follow_s: float = 0.0
+    """When to look next whether these groups have other cgroups."""
+    commit_s: float = 0.0
+    """How long it took to commit the filters of groups the last time."""
     inverted_s: float = -inf
     """When it was last reported that pages were swapped in vain."""
     events: tuple[EventStatus, ...] = ()
@@ -110,6 +118,7 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
         nodes=tuple(_node(running, node) for node in sample.nodes) if sample else (),
         schemes=tuple(_scheme(running, one) for one in applied.plan.migrations) if applied else (),
         goals=_goals(running, sample) if sample else (),
+        groups=_groups(running),
         kdamonds=_kdamonds(running),
         degraded=applied.plan.degraded if applied else (),
         conflicts=tuple(rival.text for rival in running.conflicts),
@@ -122,6 +131,25 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
         refreshed_seconds_ago=max(0.0, sample.monotonic_s - running.refresh.at_s)
         if sample and running.refresh.at_s >= 0
         else None,
+    )
+
+
+def _groups(running: Running) -> tuple[GroupStatus, ...]:
+    sweeps = running.applied.plan.sweeps if running.applied else ()
+    pushes = any(one.visit is Visit.push for one in sweeps)
+    return tuple(
+        GroupStatus(
+            group=one.name,
+            fast_bytes=one.fast_bytes,
+            slow_bytes=one.slow_bytes,
+            share_bytes=round(one.share_bytes),
+            floor_bytes=round(one.floor_bytes),
+            ceiling_bytes=None if isinf(one.ceiling_bytes) else round(one.ceiling_bytes),
+            asks=one.asks,
+            waits=one.name in running.roles.waits,
+            gives=pushes and one.name in running.roles.gives,
+        )
+        for one in running.tuning.shared.shares
     )
 
 

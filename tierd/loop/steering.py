@@ -20,7 +20,7 @@ from tierd.loop import supervise
 from tierd.loop.outside import Outside
 from tierd.loop.running import Running
 from tierd.loop.supervise import Pace, Refresh
-from tierd.machine import cputime
+from tierd.machine import cgroup_memory, cputime
 from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Feature
 from tierd.machine.sample_reader import free_bytes, read_sample
@@ -78,6 +78,10 @@ def read(outside: Outside, running: Running, applied: Applied) -> Running:
         outside.clock.monotonic(),
         running.watermarks,
     )
+    if plan.groups:
+        tops = {one.name: one.tops for one in plan.groups}
+        limited = {one.name for one in plan.groups if one.share.follows_limits}
+        now = replace(now, groups=cgroup_memory.read(outside.sysfs, tops, limited))
     totals = running.counters
     for kdamond in now.kdamonds:
         if kdamond.state != "on":
@@ -146,6 +150,9 @@ def _limits(running: Running, applied: Applied) -> Limits:
         sweeps=applied.plan.sweeps,
         cost_bp=running.config.cost_bp,
         cold_s_min=running.config.cold_age_ms_min / 1000,
+        groups=applied.plan.groups,
+        roles=running.roles,
+        fast_nodes=tuple(running.topology.tiers[0].nodes) if applied.plan.groups else (),
     )
 
 

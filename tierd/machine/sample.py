@@ -104,6 +104,18 @@ class VmEvents:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupSample:
+    """The memory of a group of cgroups on each node, in bytes."""
+
+    name: str
+    node_bytes: Mapping[int, int]
+    low_bytes: int = 0
+    """What memory.min or memory.low protects."""
+    high_bytes: int | None = None
+    """What memory.high or memory.max allows; None if that has no limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """All counters at one moment; the caller computes rates from two samples."""
 
@@ -117,6 +129,7 @@ class Sample:
     pgmigrate_fail: int
     allocstall: int
     """The allocations that had to reclaim memory themselves, in all zones."""
+    groups: tuple[GroupSample, ...] = ()
 
     def node(self, node_id: int) -> NodeSample:
         return next(node for node in self.nodes if node.node == node_id)

@@ -71,6 +71,11 @@ def is_gate(path: str) -> bool:
     return _GATE.search(path) is not None
 
 
+def is_filter(path: str) -> bool:
+    """True if the file belongs to the filters of a scheme."""
+    return "/schemes/" in path and "filters/" in path
+
+
 def changes_while_running(path: str) -> bool:
     """True if tierd changes the value of the file without a change of the plan."""
     return _READING.search(path) is not None or is_gate(path)

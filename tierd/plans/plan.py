@@ -16,6 +16,7 @@ from tierd.plans.damon import (
     gate_paths,
     input_path,
 )
+from tierd.plans.groups import Group
 from tierd.plans.scope import Match
 from tierd.units import BP_MAX
 
@@ -65,6 +66,9 @@ class Visit(StrEnum):
     """Moves the page down if it is old."""
     clear = "clear"
     """Moves nothing. A visit to promote follows a short time later."""
+    push = "push"
+    """Moves the page down, whether it is young or old, if it belongs to a group that has more than
+    its share of the fast memory."""
     reset = "reset"
     """Moves nothing. It runs once at the start: pages are young from when they were filled."""
 
@@ -162,12 +166,13 @@ class Sweep:
 
     @property
     def moves(self) -> bool:
-        return self.visit in (Visit.promote, Visit.demote)
+        return self.visit in (Visit.promote, Visit.demote, Visit.push)
 
     @property
     def beside(self) -> str:
         """The id of the migration by regions that has the same source, target and rate."""
-        return f"{self.visit}-{self.node}-{self.target_node}"
+        way = Direction.promote if self.visit is Visit.promote else Direction.demote
+        return f"{way}-{self.node}-{self.target_node}"
 
 
 class Sense(StrEnum):
@@ -239,6 +244,8 @@ class Plan:
     """What this kernel cannot do of the plan, as sentences with the reason."""
     cgroups: tuple[Match, ...] = ()
     """The cgroup classes, with the cgroups that match them now."""
+    groups: tuple[Group, ...] = ()
+    """The groups of cgroups that share the fastest tier."""
 
     @property
     def fingerprint(self) -> str:

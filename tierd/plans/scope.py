@@ -10,7 +10,7 @@ Rules of this file:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tierd.configuration.config import CgroupClass, CgroupMode
 from tierd.machine.cgroups import Cgroups
@@ -86,31 +86,45 @@ def scope(classes: Iterable[CgroupClass], existing: Cgroups, capabilities: Capab
     matched = match_classes(listed, known)
     degraded = [*unmatched(matched), *(f"cgroups left out: {why}" for why in existing.left_out)]
     if not including:
-        kept = _largest(excluded, known, FILTERS_MAX)
-        if len(kept) < len(excluded):
-            degraded.append(_too_many(FILTERS_MAX, "left alone", "moved"))
-        before = tuple(_memcg(path, matching=True) for path in kept)
-        return Scope(before, (), tuple(degraded), matched)
-    # An excluded cgroup needs no filter of its own here: it is just not included.
-    included = tuple(sorted(set(_members(listed, CgroupMode.include, known)).difference(excluded)))
-    if not included:
-        return Scope(NOTHING, (), tuple(degraded), matched)
+        # An excluded cgroup of a class that includes needs no filter: it is just not included.
+        found = outside(excluded, known)
+    else:
+        included = set(_members(listed, CgroupMode.include, known)).difference(excluded)
+        found = inside(tuple(sorted(included)), known, capabilities)
+    return replace(found, degraded=(*degraded, *found.degraded), matches=matched)
+
+
+def outside(cgroups: tuple[str, ...], own_bytes: Mapping[str, int]) -> Scope:
+    """Return the filters that let all pages through but those of these cgroups."""
+    kept = _largest(cgroups, own_bytes, FILTERS_MAX)
+    too_many = len(kept) < len(cgroups)
+    degraded = (_too_many(FILTERS_MAX, "left alone", "moved"),) if too_many else ()
+    return Scope(tuple(_memcg(path, matching=True) for path in kept), (), degraded)
+
+
+def inside(
+    cgroups: tuple[str, ...], own_bytes: Mapping[str, int], capabilities: Capabilities
+) -> Scope:
+    """Return the filters that let only pages of these cgroups through."""
+    if not cgroups:
+        return Scope(NOTHING)
     allows = capabilities.has(Feature.allow_filter)
     most = FILTERS_MAX if allows else 1
-    kept = _largest(included, known, most)
-    if len(kept) < len(included):
+    kept = _largest(cgroups, own_bytes, most)
+    degraded: tuple[str, ...] = ()
+    if len(kept) < len(cgroups):
         why = "" if allows else f" ({because(Feature.allow_filter)})"
-        degraded.append(_too_many(most, "moved", f"left alone{why}"))
+        degraded = (_too_many(most, "moved", f"left alone{why}"),)
     if len(kept) == 1:
         # "Reject every page outside this cgroup" works on every kernel.
-        return Scope((_memcg(kept[0], matching=False),), (), tuple(degraded), matched)
+        return Scope((_memcg(kept[0], matching=False),), (), degraded)
     # A page that reaches the last filter is in no included cgroup. So the last filter, which
     # rejects pages outside the first cgroup, rejects it.
     after = (
         *(_memcg(path, matching=True, allow=True) for path in kept),
         _memcg(kept[0], matching=False),
     )
-    return Scope((), after, tuple(degraded), matched)
+    return Scope((), after, degraded)
 
 
 def _too_many(most: int, wish: str, instead: str) -> str:

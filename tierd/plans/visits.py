@@ -14,6 +14,7 @@ from tierd.plans.damon import (
     ULONG_MAX,
     AccessPattern,
     Action,
+    FailCharge,
     Filter,
     FilterType,
     Goal,
@@ -24,7 +25,7 @@ from tierd.plans.damon import (
     Span,
     Weights,
 )
-from tierd.plans.plan import CLOSED_INPUT, TARGET, Grain, Migration, Sweep, Visit
+from tierd.plans.plan import CLOSED_INPUT, TARGET, Direction, Grain, Migration, Sweep, Visit
 from tierd.plans.scope import Scope
 from tierd.units import format_rate
 
@@ -39,7 +40,21 @@ RESET_ROUND_S = 2.0
 # as long as the idle time.
 DEMOTE_ROUND_S = 3.0
 
-_ROUND_S = {Visit.reset: RESET_ROUND_S, Visit.demote: DEMOTE_ROUND_S}
+# A sweep that pushes takes hot pages. It moves no more of the node per second than a round of this
+# length, so that it stops close to what was wanted: the command that closes it takes up to a second
+# on a busy machine.
+PUSH_ROUND_S = 10.0
+
+# A page that a push only passes, because it belongs to another group, costs a part of its size: one
+# over this number at least. So the pages of a group that has a sixteenth of the node are found as
+# quickly as if it had all of it.
+PASSED_SHARE = 16
+
+_ROUND_S = {
+    Visit.reset: RESET_ROUND_S,
+    Visit.demote: DEMOTE_ROUND_S,
+    Visit.push: PUSH_ROUND_S,
+}
 
 # The most pages that one sweep visits per second. A visit of a mapped page takes 0.2 to 1 us on
 # real machines, so this is a tenth to a half of a processor while the sweep runs. A round of 1 TiB
@@ -61,6 +76,8 @@ _YOUNG = {
     Visit.demote: Filter(FilterType.young, matching=True),
 }
 
+_DOWN = (Visit.demote, Visit.push)
+
 # Whatever a page is, one of these filters rejects it. The first one makes it old.
 _NONE = (
     Filter(FilterType.young, matching=True),
@@ -76,10 +93,12 @@ def sweeps(
     round_bytes: int,
     samples_per_s: float,
     gated: bool,
+    pushes: bool = False,
 ) -> tuple[Sweep, ...]:
     """Return the sweeps of a node, for its migrations by regions. Their schemes follow these.
 
     A sweep that promotes comes before the one that clears: in one window both may visit a page.
+    With `pushes` groups of cgroups share the memory of the node.
     """
     nearest = by_region[0].target_node
     kinds = [(Visit(one.direction), one.target_node) for one in by_region]
@@ -90,6 +109,9 @@ def sweeps(
     is_long = demotes and round_bytes > LONG_ROUND_S * visited * 1e6 / window_us
     if is_long or any(visit is Visit.promote for visit, _ in kinds):
         kinds.append((Visit.clear, nearest))
+    if pushes:
+        downs = [one.target_node for one in by_region if one.direction is Direction.demote]
+        kinds += [(Visit.push, target) for target in downs]
     # Only a visit that demotes needs pages that are old at the start.
     if demotes and not is_long:
         kinds.append((Visit.reset, nearest))
@@ -114,10 +136,9 @@ def sweeps(
 
 def scheme(sweep: Sweep, scope: Scope) -> Scheme:
     """Return the scheme of a sweep. It is closed at first."""
-    own = _YOUNG.get(sweep.visit)
     goal = Goal(Metric.user_input, TARGET, current_value=CLOSED_INPUT)
     return Scheme(
-        action=Action.migrate_cold if sweep.visit is Visit.demote else Action.migrate_hot,
+        action=Action.migrate_cold if sweep.visit in _DOWN else Action.migrate_hot,
         target_nid=sweep.target_node,
         pattern=AccessPattern(
             Span(sweep.page_bytes, ULONG_MAX), Span(0, UINT_MAX), Span(0, UINT_MAX)
@@ -128,10 +149,18 @@ def scheme(sweep: Sweep, scope: Scope) -> Scheme:
             goals=() if sweep.gated else (goal,),
             weights=IN_ORDER,
             goal_tuner=GoalTuner.consist if sweep.gated else GoalTuner.temporal,
+            fail_charge=_charge(sweep) if sweep.visit is Visit.push else None,
         ),
-        filters=(*scope.before, own, *scope.after) if own else _NONE,
+        filters=_filters(sweep.visit, scope),
         gated=sweep.gated,
     )
+
+
+def _filters(visit: Visit, scope: Scope) -> tuple[Filter, ...]:
+    if visit is Visit.push:
+        return (*scope.before, *scope.after)
+    own = _YOUNG.get(visit)
+    return (*scope.before, own, *scope.after) if own else _NONE
 
 
 def migrations(
@@ -154,7 +183,8 @@ def migrations(
 
 def _id(visit: Visit, node: int, target: int) -> str:
     """Return the stable name of a sweep."""
-    return f"{visit}-pages-{node}-{target}" if visit in _YOUNG else f"{visit}-pages-{node}"
+    moves = visit in _YOUNG or visit is Visit.push
+    return f"{visit}-pages-{node}-{target}" if moves else f"{visit}-pages-{node}"
 
 
 def _quota_bytes(
@@ -167,14 +197,29 @@ def _quota_bytes(
     """
     round_s = _ROUND_S.get(visit, ROUND_S)
     speed = min(round_bytes / round_s, PAGES_PER_S_MAX * page_bytes)
-    if visit is not Visit.reset:
+    if visit is Visit.push:
+        # Its quota is for what moves.
+        speed = min(speed, rate_bytes_per_s)
+    elif visit is not Visit.reset:
         speed = min(speed, VISITED_PER_RATE_MAX * rate_bytes_per_s)
     visited = int(speed * window_us / 1e6)
     return visited // page_bytes * page_bytes or max(1, visited)
 
 
+def _charge(sweep: Sweep) -> FailCharge:
+    """Return what a page costs that a push only passes: so that it visits no more than it may."""
+    most = PAGES_PER_S_MAX * sweep.page_bytes / sweep.bytes_per_s
+    return FailCharge(1, max(1, min(PASSED_SHARE, int(most))))
+
+
 def _reason(sweep: Sweep, rate_max_bytes_per_s: float) -> str:
     up = sweep.visit is Visit.promote
+    if sweep.visit is Visit.push:
+        return (
+            f"move pages of groups that have more than their share of node {sweep.node} down to "
+            f"node {sweep.target_node}, while another group lacks some of its own, at most "
+            f"{format_rate(rate_max_bytes_per_s)} together with {sweep.beside}"
+        )
     what = "were touched" if up else "were not touched"
     return (
         f"visit the pages of node {sweep.node} one by one, and move those that {what} since the "

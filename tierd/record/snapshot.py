@@ -63,6 +63,25 @@ class SchemeStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A group of cgroups: its fast memory, and its share of it, in bytes."""
+
+    group: str
+    fast_bytes: int
+    slow_bytes: int
+    share_bytes: int
+    floor_bytes: int
+    ceiling_bytes: int | None
+    """None if it has no ceiling."""
+    asks: bool
+    """True if it has less than its share, and would use more."""
+    waits: bool
+    """True if its memory may not come up now."""
+    gives: bool
+    """True if its memory goes down now, even if it is hot."""
+
+
+@dataclass(frozen=True, slots=True)
 class GoalStatus:
     """A goal of the kernel's loop, as a share of the node in 1/10000."""
 
@@ -114,6 +133,7 @@ class Snapshot:
     nodes: tuple[NodeStatus, ...] = ()
     schemes: tuple[SchemeStatus, ...] = ()
     goals: tuple[GoalStatus, ...] = ()
+    groups: tuple[GroupStatus, ...] = ()
     kdamonds: tuple[KdamondStatus, ...] = ()
     degraded: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()

@@ -254,6 +254,27 @@ METRICS = (
         _evicted,
     ),
     Metric(
+        "group_fast_bytes",
+        MetricType.gauge,
+        ("group",),
+        "Memory of a group of cgroups (`shares`) on the fastest tier (memory.numa_stat).",
+        lambda seen: (((one.group,), one.fast_bytes) for one in seen.snapshot.groups),
+    ),
+    Metric(
+        "group_slow_bytes",
+        MetricType.gauge,
+        ("group",),
+        "Memory of a group of cgroups on slower tiers (memory.numa_stat).",
+        lambda seen: (((one.group,), one.slow_bytes) for one in seen.snapshot.groups),
+    ),
+    Metric(
+        "group_share_bytes",
+        MetricType.gauge,
+        ("group",),
+        "Fast memory that a group of cgroups gets if it needs it.",
+        lambda seen: (((one.group,), one.share_bytes) for one in seen.snapshot.groups),
+    ),
+    Metric(
         "scheme_tried_bytes_total",
         MetricType.counter,
         _SCHEME,

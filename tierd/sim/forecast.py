@@ -51,7 +51,7 @@ def tried(work: Work, sizes: Sequence[Size], config: Config, processes: int) -> 
     """Run a trial of each size, several at once."""
     loads = [stretch.load for stretch in work.stretches]
     # Nodes and cgroups of a configuration are those of another machine.
-    config = replace(config, mode=Mode.manage, tiers=None, cgroups=())
+    config = replace(config, mode=Mode.manage, tiers=None, cgroups=(), shares=())
     if processes > 1 and len(sizes) > 1:
         # A new process knows nothing of this one's sockets and signals.
         with ProcessPoolExecutor(min(processes, len(sizes)), get_context("spawn")) as pool:

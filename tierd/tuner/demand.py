@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Visit
-from tierd.tuner import demotion, evictions, heat, node_state, pages, promotion
+from tierd.tuner import demotion, evictions, heat, node_state, pages, promotion, shares
 from tierd.tuner.average import moving
 from tierd.tuner.descent import IDLE_S_MIN
 from tierd.tuner.gate import Room, Seen
@@ -21,6 +21,7 @@ from tierd.tuner.measurement import Limits, Measurement
 from tierd.tuner.node_state import NodeState
 from tierd.tuner.pages import Decided, PagesState, Tick
 from tierd.tuner.round import CLEAR_S, FastNode, Want, can_be_visited, fast_nodes
+from tierd.tuner.shares import Shared, SharesState
 
 # Seconds over which memory pressure is averaged. A kswapd that works for a fifth of a second now
 # and then does not stop promotion.
@@ -39,6 +40,7 @@ class ControllerState:
     pressure: float = 0.0
     """Share of the time that tasks waited for memory, lately."""
     pages: PagesState = field(default_factory=PagesState)
+    shares: SharesState = field(default_factory=SharesState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,17 @@ class Decision:
     headroom_bytes: Mapping[int, int]
     sweeps: Decided = field(default_factory=Decided)
     """What the sweeps do. It is empty between two rounds."""
+    shared: Shared | None = None
+    """The groups of cgroups that share the fast memory. It is None between two rounds."""
 
 
 def decide(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[ControllerState, Decision]:
     """Learn from a measurement, and decide: first by regions, then by pages."""
-    state, decision = again(_learned(state, measurement, limits), measurement, limits)
+    state, shared = _shared(_learned(state, measurement, limits), measurement, limits)
+    state, decision = again(state, measurement, limits)
+    decision = replace(decision, shared=shared)
     if not limits.sweeps:
         return state, decision
     rooms = {
@@ -99,8 +105,36 @@ def _fast_nodes(
     return fast_nodes(measurement, limits, state.habits, state.heats, state.pressure, new)
 
 
+def _shared(
+    state: ControllerState, measurement: Measurement, limits: Limits
+) -> tuple[ControllerState, Shared]:
+    """Return what is known of the groups that share the fast memory, and what follows from it.
+
+    While one of them asks for its share, promotion goes on. Hot memory of one group changes places
+    with that of another, so nothing cools below: neither the check for benefit nor the limit for
+    little heat can judge that.
+    """
+    if not limits.groups or not measurement.groups:
+        return state, Shared()
+    fast = [one for one in _fast_nodes(state, measurement, limits) if one.id in limits.fast_nodes]
+    headroom = {one.id: node_state.headroom_bytes(state.nodes[one.id], one) for one in fast}
+    has_room = any(one.now.free_bytes > headroom[one.id] for one in fast)
+    known, shared = shares.step(state.shares, measurement, limits, headroom, has_room=has_room)
+    nodes = dict(state.nodes)
+    for one in fast if shared.asked else ():
+        before = nodes[one.id]
+        check = replace(before.check, hold_off_s=0.0)
+        nodes[one.id] = replace(before, is_idle=False, check=check)
+    return replace(state, nodes=nodes, shares=known), shared
+
+
 def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
     coming = promotion.wanted_bytes_per_s(known, node)
+    reserved = coming * node.measurement.seconds
+    shared = decision.shared if node.id in node.limits.fast_nodes else None
+    if shared is not None and shared.asked:
+        # Most of the heat below may be of groups that wait. So what came lately counts.
+        reserved = min(reserved, 2.0 * node.promoted_bytes)
     fits = evictions.fits_bytes(node, decision.headroom_bytes)
     by_region = sum(decision.wants[flow.migration.id].bytes_per_s for flow in node.downs)
     return Room(
@@ -111,10 +145,12 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         headroom_bytes=decision.headroom_bytes[node.id],
         wanted_bytes=demotion.ahead_bytes(node, coming),
         sweep_bytes_per_s=node.sweep_bytes_per_s,
-        reserved_bytes=coming * node.measurement.seconds,
+        reserved_bytes=reserved,
         fits_bytes=max(0.0, fits - by_region * CLEAR_S),
         is_short=node.now.free_bytes < node.short_bytes,
         stopped=_stopped(node),
+        owed_bytes=shared.owed_bytes if shared else 0.0,
+        giving_bytes=shared.giving_bytes if shared else 0.0,
     )
 
 
@@ -185,4 +221,4 @@ def _learned(state: ControllerState, measurement: Measurement, limits: Limits) -
         node.id: node_state.learn(state.nodes.get(node.id), node, heats[node.id].all_bytes)
         for node in fast_nodes(measurement, limits, habits, heats, pressure)
     }
-    return ControllerState(nodes, habits, heats, pressure, state.pages)
+    return ControllerState(nodes, habits, heats, pressure, state.pages, state.shares)

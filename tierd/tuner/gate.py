@@ -69,6 +69,10 @@ class Room:
     """How much more memory the slower nodes have room for."""
     is_short: bool = False
     """Programs have used what should be free."""
+    owed_bytes: float = 0.0
+    """What groups of cgroups lack of their shares, if they would use it."""
+    giving_bytes: float = 0.0
+    """What other groups have beyond their shares."""
     stopped: str = ""
     """Why nothing may come up now; empty if it may."""
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample
+from tierd.machine.sample import GroupSample, KdamondSample, NodeSample, Sample, SchemeSample
+from tierd.plans.groups import NO_ROLES, Group, Roles
 from tierd.plans.plan import Controller, Direction, Migration, Plan, Sense, Sensor, Sweep
 
 
@@ -28,6 +29,12 @@ class Limits:
     """The share of a processor that the sweeps of each kdamond may use."""
     cold_s_min: float = 0.0
     """For how long memory must be cold at least, as configured."""
+    groups: tuple[Group, ...] = ()
+    """The groups of cgroups that share the memory of the fastest tier."""
+    roles: Roles = NO_ROLES
+    """Whose memory waits, stays or is pushed by the filters in force."""
+    fast_nodes: tuple[int, ...] = ()
+    """The nodes of the fastest tier, if groups share it."""
 
     @property
     def swaps(self) -> bool:
@@ -112,6 +119,8 @@ class Measurement:
     """Allocations that had to free memory before they could go on."""
     cpu_s: Mapping[int, float] = field(default_factory=dict)
     """The processor time of the kdamond of each node, as far as it is known."""
+    groups: tuple[GroupSample, ...] = ()
+    """The memory of each group of cgroups, and then of all cgroups together."""
     again_s: float = inf
     """Seconds until free memory is read again, if that is before the next round."""
 
@@ -162,6 +171,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
         },
         pressure=_some_us(before, now) / (seconds * 1e6),
         stalls=_stalls(now) - _stalls(before),
+        groups=now.groups,
     )
 
 

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner import budget, climb, descent
+from tierd.tuner import budget, climb, descent, push
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import Climb, Stage
 from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, Descent
 from tierd.tuner.gate import AHEAD_S, CLOSED, Gate, Room, Seen, fitting_bytes
+from tierd.tuner.push import Push
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class PagesState:
 
     climbs: Mapping[int, Climb] = field(default_factory=dict)
     descents: Mapping[int, Descent] = field(default_factory=dict)
+    pushes: Mapping[int, Push] = field(default_factory=dict)
     reset_bytes: Mapping[int, int] = field(default_factory=dict)
     """The memory that the sweep of the start has visited, while its round is not over."""
     debts_bytes: Mapping[str, float] = field(default_factory=dict)
@@ -118,6 +120,9 @@ def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
     for node in now.nodes(Visit.demote):
         state, one = _descend(state, now, node)
         decided = decided.plus(one)
+    for node in now.nodes(Visit.push):
+        state, one = _push(state, now, node)
+        decided = decided.plus(one)
     return state, decided
 
 
@@ -145,6 +150,9 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     elif _is_used_up(state.budgets[node], runs=before.stage in (Stage.clears, Stage.takes)):
         room = replace(room, stopped="its processor time is used up (`cost`)")
     above = state.descents.get(sweep.target_node, Descent())
+    if room.owed_bytes and before.in_vain:
+        # The heat of a node does not fall while groups exchange hot memory for hot memory.
+        before = replace(before, rest_s=0.0, stage_ends_s=0.0)
     seen = replace(
         now.seen[node],
         behind_bytes=now.behind_bytes(sweep, clear),
@@ -207,6 +215,21 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     return replace(state, descents={**state.descents, node: after}), Decided(
         {**gates, sweep.id: gate},
         {sweep.id: descent.reason(after, sweep, lacks, gate)},
+        frozenset({sweep.id}) if gate.is_open else frozenset(),
+    )
+
+
+def _push(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
+    room, before = now.rooms[node], state.pushes.get(node, Push())
+    sweep = now.turn(node, Visit.push, before.rounds)
+    seen = replace(now.seen[node], bytes_per_s=sweep.quota_bytes / now.seen[node].window_s)
+    held = state.debts_bytes[sweep.id] > 0 or room.fits_bytes < fitting_bytes(sweep)
+    held = held or _is_used_up(state.budgets[node], runs=before.is_open)
+    after, gate = push.step(before, seen, room, held=held)
+    turns = [one for one in now.sweeps if one.node == node and one.visit is Visit.push]
+    return replace(state, pushes={**state.pushes, node: after}), Decided(
+        {**{one.id: CLOSED for one in turns}, sweep.id: gate},
+        {sweep.id: push.reason(after, room, gate)},
         frozenset({sweep.id}) if gate.is_open else frozenset(),
     )
 

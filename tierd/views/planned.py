@@ -7,6 +7,7 @@ from typing import Any
 
 from tierd.configuration.config import CgroupMode, Mode
 from tierd.plans.damon import Writes
+from tierd.plans.groups import describe_group
 from tierd.plans.plan import Knob, Migration, Plan, TunerChoice, Watch
 from tierd.plans.scope import describe_match
 from tierd.units import format_rate
@@ -31,6 +32,11 @@ def as_text(plan: Plan, columns: int, hinted: Callable[[str], str] = str) -> str
         lines += ["", "limited to these cgroups"]
         lines += [
             line for one in plan.cgroups for line in _wrapped(f"  {describe_match(one)}", columns)
+        ]
+    if plan.groups:
+        lines += ["", "divided among these groups of cgroups, and the rest"]
+        lines += [
+            line for one in plan.groups for line in _wrapped(f"  {describe_group(one)}", columns)
         ]
     if plan.knobs:
         lines += ["", "Settings that it changes while it runs, and restores afterwards"]

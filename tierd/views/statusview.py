@@ -12,6 +12,7 @@ from typing import Any
 from tierd.errors import ExitCode
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
+from tierd.views import groupview
 from tierd.views.render import event_line, table
 
 Status = Mapping[str, Any]
@@ -46,6 +47,8 @@ def text(status: Status, now: float, columns: int) -> str:
     lines += [*node_lines(status["nodes"], columns), f"  {LEGEND}"]
     if status["schemes"]:
         lines += ["", *scheme_lines(status, columns)]
+    if status.get("groups"):
+        lines += ["", "shares of the fastest tier", *groupview.lines(status["groups"])]
     for title, entries in (
         ("degraded because", status["degraded"]),
         ("others that move or watch memory", status["conflicts"]),

@@ -51,8 +51,13 @@ CORE = {
     "tierd.views.terminal",
     "tierd.views.visible",
 }
-STATUS = CORE | {"tierd.views.render", "tierd.record.sensed", "tierd.views.statusview"}
-LOOKING_BACK = STATUS - {"tierd.views.statusview"} | {
+STATUS = CORE | {
+    "tierd.record.sensed",
+    "tierd.views.groupview",
+    "tierd.views.render",
+    "tierd.views.statusview",
+}
+LOOKING_BACK = STATUS - {"tierd.views.groupview", "tierd.views.statusview"} | {
     "tierd.console.events_and_history",
     "tierd.record.bookkeeping",
     "tierd.record.chronicle",

@@ -13,7 +13,7 @@ from tierd.configuration.config import Config, Mode, Tuner
 from tierd.machine.neighbours import Owner
 from tierd.record import bookkeeping, daemon_counts, rundir
 from tierd.record.daemon_counts import DaemonCounts
-from tierd.record.snapshot import Snapshot
+from tierd.record.snapshot import GroupStatus, Snapshot
 from tierd.serving import metrics
 from tierd.serving.inbox import Verb
 from tierd.serving.metrics import EVENTS, METRICS, Metric, MetricType, Seen, table
@@ -34,7 +34,10 @@ def snapshots() -> list[Snapshot]:
     made = at_work()
     made.kernel.memory.swap_pages = 1 << 16
     made.run(30)
-    return made.snapshots
+    group = GroupStatus(
+        "web", 2 << 20, 1 << 20, 4 << 20, 0, 8 << 20, asks=True, waits=False, gives=False
+    )
+    return [replace(one, groups=(group,)) for one in made.snapshots]
 
 
 def values(name: str, snapshot: Snapshot) -> dict[tuple[str, ...], float]:

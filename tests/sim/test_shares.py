@@ -1,0 +1,209 @@
+"""Groups of cgroups share the fast memory of a simulated machine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
+
+from tests.contract.sets import PAGE as PAGE_BYTES
+from tests.sim.loop import KDAMONDS, MIB, Disk, Loop, Script, loop
+from tierd.configuration.config import Config, ShareClass
+from tierd.record.snapshot import GroupStatus, State
+from tierd.sim import machine_model
+from tierd.sim.memory import PageSet
+from tierd.sim.sim_kernel import SimKernel
+from tierd.sim.workload import Workload
+
+FAST, SLOW = 0, 1
+NOISY = "a"
+QUIET = ("b", "c", "d")
+NAMES = (NOISY, *QUIET)
+
+# Cgroups that are created in a minute; each is removed after OLD others have come.
+CHURNED, CHURN_S, OLD = 200, 60.0, 20
+
+EQUAL = Config(shares=tuple(ShareClass(name, (f"/{name}",)) for name in NAMES))
+
+
+@dataclass
+class Groups:
+    """Four groups; the memory of each on the fast node by second."""
+
+    made: Loop
+    above: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def last(self, second: float) -> dict[str, GroupStatus]:
+        return {one.group: one for one in self.made.before(second).groups}
+
+
+def three_to_one(series: str) -> Loop:
+    """Return a loop on a machine with three times as much fast memory as slow memory."""
+    machine = machine_model.load("two-tier")
+    sizes = (1536, 512)
+    nodes = tuple(replace(n, size_mib=mib) for n, mib in zip(machine.nodes, sizes, strict=True))
+    kernel = SimKernel(
+        series,
+        replace(machine, nodes=nodes),
+        workload=Workload([], seed=1),
+        block_pages=256,
+    )
+    kernel.advance(0.001)
+    return Loop(kernel, Script(kernel), Disk(), EQUAL)
+
+
+def groups(made: Loop, sets: list[tuple[str, int, int, float]]) -> Groups:
+    """Return groups with sets of a group, a node, a size in MiB, and a rate."""
+    found = Groups(made)
+    for name in NAMES:
+        made.kernel.add_cgroup(f"/{name}")
+        made.kernel.add_cgroup(f"/{name}/child")
+    for number, (group, node, mib, rate) in enumerate(sets):
+        page_set = PageSet(f"{group}-{number}", rate, cgroup=f"/{group}/child")
+        made.kernel.memory.add_set(page_set)
+        made.kernel.memory.populate(page_set.name, mib * MIB // PAGE_BYTES, (node,))
+    return found
+
+
+def run(found: Groups, seconds: int) -> Groups:
+    made = found.made
+
+    def look(second: int) -> None:
+        memory = made.kernel.memory
+        found.above[second] = {
+            name: memory.cgroup_pages(f"/{name}", FAST) * PAGE_BYTES for name in NAMES
+        }
+
+    for second in range(1, seconds):
+        made.do(second, partial(look, second))
+    made.run(seconds)
+    return found
+
+
+def noisy(series: str) -> Groups:
+    """One group has filled most of the fast node, and all memory of all groups is hot."""
+    sets = [
+        (NOISY, FAST, 780, 100.0),
+        (NOISY, SLOW, 40, 100.0),
+        *((name, FAST, 200, 100.0) for name in QUIET),
+        *((name, SLOW, 100, 100.0) for name in QUIET),
+    ]
+    return groups(three_to_one(series), sets)
+
+
+def below(series: str) -> Groups:
+    """All memory of the quiet groups waits below, on a machine with little fast memory."""
+    sets = [
+        (NOISY, FAST, 400, 60.0),
+        (NOISY, SLOW, 200, 60.0),
+        *((name, SLOW, 128, 60.0) for name in QUIET),
+    ]
+    return groups(loop(series, config=EQUAL, block_pages=128), sets)
+
+
+@pytest.mark.parametrize(
+    ("made", "series"), [(noisy, "7.3"), (below, "7.2")], ids=["noisy", "below"]
+)
+def test_each_group_has_its_share_within_half_a_minute(
+    made: Callable[[str], Groups], series: str
+) -> None:
+    seen = run(made(series), 34)
+    shares = seen.last(30)
+    assert set(shares) == {*NAMES, "rest"}
+    for second in range(30, 34):
+        for name in NAMES:
+            assert seen.above[second][name] >= 0.95 * shares[name].share_bytes
+    before, now = seen.above[1], seen.above[33]
+    assert before[NOISY] - now[NOISY] >= 0.35 * before[NOISY]
+    # The quiet groups keep what they had.
+    lost = [
+        name
+        for name in QUIET
+        for second in range(1, 34)
+        if seen.above[second][name] < 0.95 * min(before[name], shares[name].share_bytes)
+    ]
+    assert not lost
+
+
+def test_what_goes_idle_is_lent_and_comes_back() -> None:
+    sets = [
+        (NOISY, FAST, 90, 100.0),
+        (NOISY, SLOW, 400, 100.0),
+        *((name, FAST, 95, 100.0) for name in QUIET),
+    ]
+    seen = groups(loop("7.2", config=EQUAL, block_pages=128), sets)
+    idle_s, back_s = 5, 20
+
+    def heat(rate_hz: float) -> None:
+        for number, name in enumerate(QUIET[:2], 2):
+            seen.made.kernel.memory.set_rate(f"{name}-{number}", rate_hz)
+
+    seen.made.do(idle_s, lambda: heat(0.0))
+    seen.made.do(back_s, lambda: heat(100.0))
+    run(seen, back_s + 40)
+    before, share = seen.above[idle_s - 1], seen.last(idle_s)["b"].share_bytes
+    spare = before["b"] + before["c"]
+    soon = max(seen.above[second][NOISY] for second in range(idle_s, idle_s + 15))
+    assert soon >= before[NOISY] + 0.9 * spare
+    # The group that stayed hot has lost nothing.
+    assert all(seen.above[second]["d"] >= 0.95 * before["d"] for second in range(5, back_s))
+    for name in NAMES:
+        assert seen.above[back_s + 39][name] >= 0.95 * share
+
+
+def test_a_group_above_its_ceiling_is_pushed_down_to_it() -> None:
+    config = Config(shares=(ShareClass(NOISY, (f"/{NOISY}",), ceiling_bp=3000),))
+    seen = groups(loop("7.2", config=config, block_pages=128), [(NOISY, FAST, 300, 100.0)])
+    run(seen, 14)
+    ceiling = seen.last(13)[NOISY].ceiling_bytes
+    assert ceiling is not None
+    assert 0.9 * ceiling <= seen.above[13][NOISY] <= 1.05 * ceiling
+
+
+def test_before_7_2_cold_memory_of_groups_above_their_share_makes_the_room() -> None:
+    sets = [
+        (NOISY, FAST, 200, 100.0),
+        (NOISY, FAST, 150, 0.0),
+        *((name, SLOW, 100, 60.0) for name in QUIET),
+    ]
+    seen = run(groups(loop("6.12", config=EQUAL, block_pages=128), sets), 25)
+    assert any("hot memory is not pushed" in text for text in seen.made.snapshots[-1].degraded)
+    came = sum(seen.above[24][name] for name in QUIET)
+    assert came >= 150 * MIB
+    assert seen.above[24][NOISY] <= 220 * MIB
+
+
+def filtered(kernel: SimKernel) -> set[str]:
+    """Return the cgroups that have a filter in the kernel."""
+    paths = [path for path in kernel.files(KDAMONDS) if path.endswith("/memcg_path")]
+    return {kernel.read(f"{KDAMONDS}/{path}") for path in paths}
+
+
+def test_cgroups_that_come_and_go_are_followed() -> None:
+    # A group that is to have nothing has filters all the time.
+    config = Config(shares=(ShareClass(NOISY, (f"/{NOISY}",), ceiling_bp=0),))
+    made = groups(loop("7.2", config=config, block_pages=512), [(NOISY, FAST, 20, 100.0)]).made
+    waited: list[float] = []
+    alive: dict[str, float] = {}
+
+    def come(number: int) -> None:
+        now_s = made.kernel.now_us / 1e6
+        known = filtered(made.kernel)
+        waited.extend(now_s - alive.pop(name) for name in list(alive) if name in known)
+        alive[f"/a/{number}"] = now_s
+        made.kernel.add_cgroup(f"/a/{number}")
+        if number >= OLD:
+            made.kernel.remove_cgroup(f"/a/{number - OLD}")
+            alive.pop(f"/a/{number - OLD}", None)
+
+    for number in range(CHURNED):
+        made.do(5 + number * CHURN_S / CHURNED, partial(come, number))
+    left: list[set[str]] = []
+    made.do(5 + CHURN_S + 10, lambda: left.append(filtered(made.kernel)))
+    made.run(5 + CHURN_S + 12)
+    assert len(waited) >= 0.8 * (CHURNED - OLD)
+    assert max(waited) <= 2.0
+    gone = {f"/a/{number}" for number in range(CHURNED - OLD)}
+    assert not gone & left[0]
+    assert made.snapshots[-1].state is State.active
+    assert not [one for one in made.events if one.event == "replanned"]

@@ -1,0 +1,66 @@
+"""The setting `shares`: what it takes, what it refuses, and how it is written back."""
+
+from pathlib import Path
+
+import pytest
+
+from tierd.configuration.config import Config, ShareClass
+from tierd.configuration.configfile import load
+from tierd.configuration.settings import BY_FIELD
+from tierd.errors import ConfigError
+
+
+def read(text: str, folder: Path) -> Config:
+    file = folder / "tierd.yaml"
+    file.write_text(text)
+    return load(file, None).config
+
+
+GOOD = """\
+shares:
+  web: {paths: [/web.slice, "/kubepods.slice/*"], floor: 20%, ceiling: 50%}
+  batch: {paths: /batch.slice, weight: 50}
+"""
+
+
+def test_classes_with_patterns_floors_and_weights(tmp_path: Path) -> None:
+    found = read(GOOD, tmp_path)
+    assert found.shares == (
+        ShareClass("web", ("/web.slice", "/kubepods.slice/*"), 2000, 5000),
+        ShareClass("batch", ("/batch.slice",), weight=50),
+    )
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    first = read(GOOD, tmp_path)
+    text = BY_FIELD["shares"].text(first)
+    assert read(f"shares: {text}\n", tmp_path).shares == first.shares
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("shares: 5\n", "expected classes by name"),
+        ("shares: {web: {floor: 20%}}\n", "web: expected paths"),
+        ("shares: {rest: {paths: [/w]}}\n", "rest is all other memory"),
+        ("shares: {web: {paths: [/w], flor: 20%}}\n", "expected paths, floor, ceiling, weight"),
+        ("shares: {web: {paths: [w]}}\n", "expected a path that begins with /"),
+        ('shares: {web: {paths: ["/*"]}}\n', "a first part without a pattern"),
+        ("shares: {web: {paths: [/w], floor: 60%, ceiling: 50%}}\n", "floor is above its ceiling"),
+        ("shares: {web: {paths: [/w], floor: much}}\n", "web: floor: expected a percentage"),
+        ("shares: {web: {paths: [/w], weight: 0}}\n", "expected a weight from 1 to 10000"),
+        (
+            "shares: {a: {paths: [/a], floor: 60%}, b: {paths: [/b], floor: 60%}}\n",
+            "the floors together must be at most 100%",
+        ),
+        (
+            "shares: {a: {paths: [/a]}}\ncgroups: {b: {exclude: [/b]}}\n",
+            "only one of the two can be set",
+        ),
+        ("shares: {a: {paths: [/a]}}\ntuner: kernel\n", "only the tuner demand keeps shares"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(text, tmp_path)
+    assert said in str(caught.value)

@@ -1,0 +1,86 @@
+"""Groups of cgroups: which cgroups they have, and whose memory moves."""
+
+from tierd.configuration.config import REST, ShareClass
+from tierd.machine.cgroups import Cgroups
+from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature
+from tierd.plans import groups
+from tierd.plans.groups import Roles
+from tierd.plans.scope import NOTHING, Scope
+
+PODS = ShareClass("pods", ("/kubepods/*/pod*",))
+WEB = ShareClass("web", ("/web", "/kubepods/best/pod1"))
+EXISTING = (
+    "/kubepods",
+    "/kubepods/best",
+    "/kubepods/best/other",
+    "/kubepods/best/pod1",
+    "/kubepods/best/pod1/a",
+    "/kubepods/burst/pod2",
+    "/web",
+    "/web/x/y",
+    "/website",
+)
+OWN = Cgroups(dict.fromkeys(EXISTING, 4096))
+ALL = Capabilities(frozenset(FEATURE_TABLE))
+REJECTS_ONLY = Capabilities(frozenset(FEATURE_TABLE) - {Feature.allow_filter})
+MATCHED = groups.match((WEB, PODS), EXISTING)
+
+
+def passes(scope: Scope, cgroup: str) -> bool:
+    """Whether the kernel lets a page of a cgroup through: the first filter that matches decides."""
+    for one in (*scope.before, *scope.after):
+        if one in NOTHING or (one.memcg_path == cgroup) is one.matching:
+            return one.allow
+    return True
+
+
+def passing(scope: Scope) -> set[str]:
+    return {path for path in (*EXISTING, "/system") if passes(scope, path)}
+
+
+def named(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+def test_a_pattern_is_for_one_part_of_a_path_and_the_first_class_has_a_cgroup() -> None:
+    web, pods = MATCHED
+    assert web.tops == ("/kubepods/best/pod1", "/web")
+    assert web.cgroups == ("/kubepods/best/pod1", "/kubepods/best/pod1/a", "/web", "/web/x/y")
+    assert (pods.tops, pods.cgroups) == (("/kubepods/burst/pod2",), ("/kubepods/burst/pod2",))
+
+
+def test_what_must_be_read_lies_below_the_first_pattern() -> None:
+    assert groups.bases((PODS, WEB)) == ("/kubepods", "/web", "/kubepods/best/pod1")
+
+
+def test_a_group_that_waits_or_keeps_is_left_out() -> None:
+    rest = {*EXISTING, "/system"}.difference(*(one.cgroups for one in MATCHED))
+    up = groups.upward(MATCHED, Roles(waits=named("web")), OWN, ALL)
+    assert passing(up) == rest | set(MATCHED[1].cgroups)
+    down = groups.downward(MATCHED, Roles(keeps=named("pods", "web")), OWN, REJECTS_ONLY)
+    assert passing(down) == rest
+
+
+def test_if_the_rest_is_left_out_each_cgroup_of_the_others_is_allowed() -> None:
+    up = groups.upward(MATCHED, Roles(waits=named("pods", REST)), OWN, ALL)
+    assert passing(up) == set(MATCHED[0].cgroups)
+
+
+def test_only_groups_that_give_are_pushed() -> None:
+    assert passing(groups.pushed(MATCHED, Roles(), OWN, ALL)) == set()
+    one = groups.pushed(MATCHED, Roles(gives=named("pods")), OWN, ALL)
+    assert passing(one) == set(MATCHED[1].cgroups)
+    both = groups.pushed(MATCHED, Roles(gives=named("web", REST)), OWN, ALL)
+    assert "/system" in passing(both)
+    assert passing(both).isdisjoint(MATCHED[1].cgroups)
+
+
+def test_without_roles_no_page_is_filtered() -> None:
+    assert groups.upward(MATCHED, Roles(), OWN, ALL) == Scope()
+    assert groups.downward(MATCHED, Roles(), OWN, ALL) == Scope()
+
+
+def test_a_group_without_cgroups_is_told_and_moves_nothing() -> None:
+    matched = groups.match((PODS,), ("/web",))
+    assert groups.pushed(matched, Roles(gives=named("pods")), OWN, ALL).before == NOTHING
+    assert ["no cgroup matches" in text for text in groups.unmatched(matched)] == [True]

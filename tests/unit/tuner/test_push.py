@@ -1,0 +1,58 @@
+"""When hot memory of groups above their share is pushed down."""
+
+from dataclasses import replace
+
+import pytest
+
+from tierd.tuner import push
+from tierd.tuner.gate import CLOSED, Room, Seen
+from tierd.tuner.push import AFTER_S, Push
+
+MIB = 1 << 20
+ROOM = Room(
+    node=0,
+    total_bytes=1000 * MIB,
+    free_bytes=20 * MIB,
+    floor_bytes=20 * MIB,
+    headroom_bytes=25 * MIB,
+    owed_bytes=300 * MIB,
+    giving_bytes=300 * MIB,
+)
+SEEN = Seen(seconds=1.0, window_s=0.1, round_bytes=1000 * MIB, bytes_per_s=100 * MIB)
+OPEN = Push(lacked_s=AFTER_S, is_open=True)
+
+
+def test_cold_memory_has_the_first_turn() -> None:
+    now, opened = Push(), 0
+    for _ in range(10):
+        now, gate = push.step(now, SEEN, ROOM, held=False)
+        opened += gate.is_open
+    assert opened == 10 - AFTER_S + 1
+
+
+def test_it_closes_when_there_is_room() -> None:
+    full = replace(ROOM, free_bytes=ROOM.headroom_bytes + round(ROOM.ahead_bytes))
+    assert push.step(OPEN, SEEN, full, held=False)[1] == CLOSED
+    _, gate = push.step(OPEN, SEEN, ROOM, held=False)
+    # 45 MiB are lacking, at 100 MiB/s.
+    assert gate.after_s == pytest.approx(0.45)
+
+
+def test_it_lasts_no_longer_than_the_least_group_can_give() -> None:
+    _, gate = push.step(OPEN, SEEN, replace(ROOM, giving_bytes=20 * MIB), held=False)
+    assert gate.after_s == pytest.approx(0.2)
+
+
+def test_it_waits_if_nothing_can_go_down() -> None:
+    for room in (replace(ROOM, giving_bytes=0.0), replace(ROOM, fits_bytes=0.0)):
+        assert push.step(OPEN, SEEN, room, held=False)[1] == CLOSED
+    assert push.step(OPEN, SEEN, ROOM, held=True)[1] == CLOSED
+
+
+def test_what_is_above_a_ceiling_goes_down_at_once_and_small_amounts_stay() -> None:
+    above = replace(ROOM, owed_bytes=0.0, giving_bytes=50.0 * MIB)
+    assert push.step(Push(), SEEN, above, held=False)[1].after_s == pytest.approx(0.5)
+    assert push.step(Push(), SEEN, replace(above, giving_bytes=1.0 * MIB), held=False)[1] == CLOSED
+    none = replace(above, giving_bytes=0.0)
+    now, gate = push.step(Push(), SEEN, none, held=False)
+    assert "no group asks" in push.reason(now, none, gate)

@@ -1,0 +1,68 @@
+"""Follow the groups that share the fast memory: cgroups that come and go, and whose memory moves.
+
+Rules of this file:
+1. A change is a commit of filters. DAMON keeps its regions and statistics, and the tuner what it
+   has learned.
+2. Programs make cgroups all the time, so a change is no event. How often tierd looks, and how much
+   of its time it commits, is bounded.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from tierd.errors import TierdError
+from tierd.loop import force
+from tierd.loop.outside import Outside
+from tierd.loop.running import WHOLE, Running
+from tierd.planning import groups_now
+
+# Seconds between two looks at the cgroups of groups: a new one must not wait for more than two.
+# With thousands of cgroups a look takes long. Then it takes this part of the time.
+LOOK_S = 0.5
+LOOK_SHARE = 0.05
+
+# After a commit the next one waits for at least this many times as long as the commit took.
+COMMIT_REST = 1.0
+
+
+def next_look_s(running: Running) -> float | None:
+    """Return when to look at the groups next; None if none are followed."""
+    if running.applied is None or not running.config.shares or running.paused:
+        return None
+    due_s = running.tuning.due_s
+    if due_s is not None and due_s < running.follow_s + running.commit_s:
+        # A quota would grow on during the commit, or a sweep would go on.
+        return max(running.follow_s, due_s)
+    return running.follow_s
+
+
+def follow(outside: Outside, running: Running) -> Running:
+    """Commit the filters of the groups as they are now, if that is due and they have changed."""
+    began_s, look_s = outside.clock.monotonic(), next_look_s(running)
+    if look_s is None or began_s < look_s:
+        return running
+    try:
+        changed = _looked(outside, running, began_s)
+    except TierdError as error:
+        running = replace(running, follow_s=began_s + LOOK_S)
+        return force.troubled(outside, force.after_failure(outside, running, error), error, WHOLE)
+    return changed
+
+
+def _looked(outside: Outside, running: Running, began_s: float) -> Running:
+    before = running.applied
+    found = groups_now(outside.sysfs, running.config)
+    looked_s = outside.clock.monotonic()
+    running = replace(running, follow_s=looked_s + max(LOOK_S, (looked_s - began_s) / LOOK_SHARE))
+    roles = running.tuning.shared.roles
+    if before is None or (found == before.plan.groups and roles == running.roles):
+        return running
+    wanted = replace(running, roles=roles)
+    changed, _ = force.planned(outside, wanted, partial(force.change_to, outside, wanted))
+    cost_s = outside.clock.monotonic() - looked_s
+    rested_s = outside.clock.monotonic() + COMMIT_REST * cost_s
+    changed = replace(changed, follow_s=max(running.follow_s, rested_s), commit_s=cost_s)
+    if changed.applied is None or changed.applied.pids != before.pids:
+        return changed
+    # Only filters have changed, so what was learned of the schemes still holds.
+    return replace(changed, tuning=running.tuning, refresh=running.refresh)

@@ -1,0 +1,143 @@
+"""Groups of cgroups that share the fast memory: their cgroups, and whose memory moves. Pure.
+
+All memory that is in no class is a group as well: the rest. DAMON's filter matches one cgroup, so
+each cgroup of a subtree has a filter (`scope.py`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tierd.configuration.config import REST, ShareClass
+from tierd.machine.cgroups import Cgroups
+from tierd.machine.features import Capabilities
+from tierd.plans.scope import NOTHING, Scope, inside, outside
+from tierd.units import format_percent
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A class of the setting `shares`, and the cgroups that it has now."""
+
+    share: ShareClass
+    tops: tuple[str, ...]
+    """The cgroups that match a path. All others are below them."""
+    cgroups: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.share.name
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Groups, by name, whose memory does not move as the memory of others does."""
+
+    waits: frozenset[str] = frozenset()
+    """Their memory may not come up to the fastest tier."""
+    keeps: frozenset[str] = frozenset()
+    """Their memory may not go down from it."""
+    gives: frozenset[str] = frozenset()
+    """Their memory goes down from it even if it is hot."""
+
+
+NO_ROLES = Roles()
+
+
+def bases(shares: Iterable[ShareClass]) -> tuple[str, ...]:
+    """Return the paths under which all cgroups of these classes are."""
+    return tuple(dict.fromkeys(_base(path) for one in shares for path in one.paths))
+
+
+def match(shares: Iterable[ShareClass], existing: Iterable[str]) -> tuple[Group, ...]:
+    """Return the groups. A cgroup is in the first class that has it, or one above it."""
+    known = sorted(existing)
+    taken: set[str] = set()
+    found = []
+    for share in shares:
+        tops: list[str] = []
+        members: list[str] = []
+        for path in known:
+            if path in taken:
+                continue
+            below = any(path.startswith(top + "/") for top in tops)
+            if below or any(_matches(path, pattern) for pattern in share.paths):
+                taken.add(path)
+                members.append(path)
+                if not below:
+                    tops.append(path)
+        found.append(Group(share, tuple(tops), tuple(members)))
+    return tuple(found)
+
+
+def upward(groups: tuple[Group, ...], roles: Roles, own: Cgroups, can: Capabilities) -> Scope:
+    """Return the filters of what comes up to the fastest tier."""
+    return _all_but(groups, roles.waits, own, can)
+
+
+def downward(groups: tuple[Group, ...], roles: Roles, own: Cgroups, can: Capabilities) -> Scope:
+    """Return the filters of what goes down from the fastest tier because it is cold."""
+    return _all_but(groups, roles.keeps, own, can)
+
+
+def pushed(groups: tuple[Group, ...], roles: Roles, own: Cgroups, can: Capabilities) -> Scope:
+    """Return the filters of what goes down whether it is cold or not."""
+    if not roles.gives:
+        return Scope(NOTHING)
+    names = {REST, *(group.name for group in groups)}
+    return _all_but(groups, frozenset(names - roles.gives), own, can)
+
+
+def _all_but(
+    groups: tuple[Group, ...], left: frozenset[str], existing: Cgroups, can: Capabilities
+) -> Scope:
+    """Return the filters that let all memory through but that of some groups."""
+    if not left:
+        return Scope()
+    mine = {group.name: group.cgroups for group in groups}
+    if REST not in left:
+        return outside(_members(mine, left), existing.own_bytes)
+    return inside(_members(mine, mine.keys() - left), existing.own_bytes, can)
+
+
+def _members(mine: Mapping[str, tuple[str, ...]], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(path for name in names for path in mine.get(name, ())))
+
+
+def describe_group(group: Group) -> str:
+    """Return a sentence that says what a group may have, and how many cgroups it has now."""
+    share = group.share
+    limits = [f"weight {share.weight}"]
+    if share.floor_bp is not None:
+        limits.insert(0, f"floor {format_percent(share.floor_bp)}")
+    if share.ceiling_bp is not None:
+        limits.append(f"ceiling {format_percent(share.ceiling_bp)}")
+    if share.follows_limits:
+        limits.append("floor and ceiling by memory.low and memory.high")
+    count = len(group.cgroups)
+    cgroups = "1 cgroup" if count == 1 else f"{count} cgroups"
+    return f"{group.name}: {', '.join(share.paths)} ({', '.join(limits)}): {cgroups} now"
+
+
+def unmatched(groups: Iterable[Group]) -> Iterator[str]:
+    """Yield a sentence for each group without a cgroup."""
+    for group in groups:
+        if not group.cgroups:
+            paths = ", ".join(group.share.paths)
+            yield f"shares: {group.name}: no cgroup matches {paths} now"
+
+
+def _base(path: str) -> str:
+    """Return the part of a path before its first pattern."""
+    parts = path.rstrip("/").split("/")
+    plain = next((at for at, part in enumerate(parts) if _is_pattern(part)), len(parts))
+    return "/".join(parts[:plain])
+
+
+def _matches(path: str, pattern: str) -> bool:
+    parts, wanted = path.split("/"), pattern.rstrip("/").split("/")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def _is_pattern(part: str) -> bool:
+    return any(sign in part for sign in "*?[")

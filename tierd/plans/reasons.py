@@ -1,0 +1,60 @@
+"""Why a migration or a kdamond is in the plan, in words. Pure."""
+
+from collections.abc import Iterable
+
+from tierd.configuration.config import Config, Mode
+from tierd.machine.features import Capabilities, Feature
+from tierd.plans import sampling
+from tierd.plans.damon import Intervals
+from tierd.plans.plan import Aim, Controller, Direction, Migration
+from tierd.topology import Node
+from tierd.units import format_duration_us, format_percent, format_size
+
+
+def where(config: Config, direction: Direction, source: int, target: int) -> str:
+    """Return what a migration moves, and from where to where."""
+    if direction is Direction.promote:
+        what = f"what is accessed in {format_percent(config.hot_accesses_min_bp)} of the samples"
+        place = f"up to node {target}, nearest of the next faster tier"
+    else:
+        what = "what nobody accesses"
+        place = f"down to node {target}, nearest of the next slower tier"
+    verb = "count" if config.mode is Mode.observe else "move"
+    return f"{verb} {what} on node {source} {place}"
+
+
+def until(loop: Controller, direction: Direction, aim: Aim) -> str:
+    """Return when a migration stops."""
+    share = format_percent(aim.target_bp)
+    if loop is not Controller.demand:
+        stop = "used" if direction is Direction.promote else "free"
+        return f" until node {aim.node} is {share} {stop}"
+    if direction is Direction.demote:
+        return f", to keep {share} of node {aim.node} free"
+    return f", as much as is hot and node {aim.node} has room for"
+
+
+def watched(
+    config: Config,
+    capabilities: Capabilities,
+    intervals: Intervals,
+    node: Node,
+    migrations: Iterable[Migration],
+) -> str:
+    """Return why a node is watched, and how often DAMON looks."""
+    directions = {one.direction for one in migrations}
+    if len(directions) == 2:
+        place = "has faster and slower neighbours"
+    elif Direction.promote in directions:
+        place = "has a faster neighbour"
+    else:
+        place = "has a slower neighbour"
+    if intervals.goal is not None:
+        low, high = intervals.goal.min_sample_us, intervals.goal.max_sample_us
+        how = f"sampling every {format_duration_us(low)} to {format_duration_us(high)}, as needed"
+    else:
+        how = f"sampling every {format_duration_us(intervals.sample_us)}"
+    tunes = config.auto_intervals and capabilities.has(Feature.intervals_goal)
+    if tunes and sampling.asks_ages(config):
+        how += " (not tuned, because a minimum age is configured)"
+    return f"node {node.id} ({format_size(node.size_bytes)}) {place}; {how}"

@@ -1,0 +1,264 @@
+"""Decide whose memory moves where groups of cgroups share the fast memory. Pure.
+
+Rules of this file:
+1. The share of a group is its floor, and by weight a part of what no floor takes. What it does not
+   use is lent to others, until it asks for it.
+2. A group asks if it lacks some of its share and its memory comes up. That is seen by the kernel's
+   count of its bytes on each node: it rises on fast nodes while it falls on slow ones.
+3. A group whose memory cannot come up, because the fast nodes are full of hot memory of others, is
+   given a chance: it asks for a while. If nothing comes up, the next chance comes later.
+4. While a group asks, groups that have their share wait, and those that have more give.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from tierd.configuration.config import REST
+from tierd.machine.sample import GroupSample
+from tierd.plans.groups import NO_ROLES, Roles
+from tierd.tuner.measurement import Limits, Measurement
+from tierd.units import BP_MAX
+
+# The weight of all memory that is in no class: that of a class without a weight.
+REST_WEIGHT = 100
+
+# A group has its share if it has this part of it less or more. It is less than half of what may be
+# lacking for long, and more than the kernel's counts of cgroups lag behind.
+NEAR_SHARE = 0.02
+
+# A group that waits because of its ceiling waits until it has this part of it less: on a small node
+# much may come up in the second until it is told to wait.
+WAITS_SHARE = 0.1
+
+# A group still asks if this part of what it lacks came up within ASKS_S seconds. At that pace all
+# of it would take ten minutes, which is the longest time between two chances. ASKS_S is also the
+# length of a chance: a round of visits to a small node takes 6 s. Time without room for anything to
+# come up counts less in a chance, so that it has a bound.
+RISES_SHARE = 1 / 64
+ASKS_S = 10.0
+NO_ROOM_WEIGHT = 1 / 6
+
+# Seconds between two chances in which nothing came up: at first, doubled each time, and at most.
+REST_S_MIN = 30.0
+REST_S_MAX = 600.0
+
+# A group gives if it has at least this part of what the one with the most has beyond its share. So
+# those that are the farthest above go down first. A push lasts only as long as the one with the
+# least of them can give, because nobody knows whose pages come first.
+GIVES_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a group has, and what it should have, in bytes."""
+
+    name: str
+    fast_bytes: int
+    slow_bytes: int
+    floor_bytes: float
+    ceiling_bytes: float
+    """It is infinite if there is none."""
+    share_bytes: float = 0.0
+    asks: bool = False
+    """True if it lacks some of its share, and would use it."""
+
+    @property
+    def lacks_bytes(self) -> float:
+        """What it may get: the part of its share that it does not have, if it has so much below."""
+        lacks = max(0.0, self.share_bytes - self.fast_bytes)
+        return min(lacks, self.slow_bytes) if lacks > NEAR_SHARE * self.share_bytes else 0.0
+
+    @property
+    def over_bytes(self) -> float:
+        """What it has beyond its share."""
+        over = self.fast_bytes - self.share_bytes
+        return over if over > NEAR_SHARE * self.share_bytes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is known of a group from round to round."""
+
+    fast_bytes: int
+    slow_bytes: int
+    asks: bool = False
+    rose_bytes: float = 0.0
+    """What came up within ASKS_S: older moves weigh less and less."""
+    sank_bytes: float = 0.0
+    """What went down, in the same way."""
+    lacks: bool = False
+    """True if it lacked some of its share."""
+    vain_s: float = 0.0
+    """How long there has been room and nothing came up, since it began to ask."""
+    rest_s: float = REST_S_MIN
+    """How long it rests after a chance in vain."""
+    rest_left_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SharesState:
+    """What is kept from round to round, by the name of the group."""
+
+    asking: Mapping[str, Asking] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The groups after a round, and what follows from them."""
+
+    shares: tuple[Share, ...] = ()
+    roles: Roles = NO_ROLES
+    owed_bytes: float = 0.0
+    """What groups that ask lack: room is made for it."""
+    giving_bytes: float = 0.0
+    """What may be pushed by the filters in force, so that no group falls below its share."""
+
+    @property
+    def asked(self) -> bool:
+        return self.owed_bytes > 0
+
+
+def step(
+    before: SharesState,
+    measurement: Measurement,
+    limits: Limits,
+    headroom: Mapping[int, int],
+    *,
+    has_room: bool,
+) -> tuple[SharesState, Shared]:
+    """Return what is known of the groups after a round, and whose memory moves.
+
+    With `has_room` memory could come up since the last round.
+    """
+    found = []
+    asking = {}
+    for one in shares(measurement, limits, headroom):
+        now = _asked(before.asking.get(one.name), one, measurement.seconds, has_room=has_room)
+        asking[one.name] = now
+        found.append(replace(one, asks=now.asks))
+    return SharesState(asking), _shared(tuple(found), limits.roles)
+
+
+def _asked(before: Asking | None, one: Share, seconds: float, *, has_room: bool) -> Asking:
+    """Return what is known of a group after a round."""
+    if before is None:
+        before = Asking(one.fast_bytes, one.slow_bytes)
+    more, less = one.fast_bytes - before.fast_bytes, before.slow_bytes - one.slow_bytes
+    kept = 0.5 ** (seconds / ASKS_S)
+    now = replace(
+        before,
+        fast_bytes=one.fast_bytes,
+        slow_bytes=one.slow_bytes,
+        rose_bytes=before.rose_bytes * kept + max(0, min(more, less)),
+        sank_bytes=before.sank_bytes * kept + max(0, min(-more, -less)),
+        lacks=one.lacks_bytes > 0,
+    )
+    if not now.lacks:
+        return replace(now, asks=False, vain_s=0.0, rest_s=REST_S_MIN, rest_left_s=0.0)
+    if not before.lacks and now.sank_bytes > one.lacks_bytes / 2:
+        # It lacks what went down because it was cold.
+        return replace(now, rest_left_s=REST_S_MIN)
+    if now.rose_bytes >= RISES_SHARE * one.lacks_bytes:
+        return replace(now, asks=True, vain_s=0.0, rest_s=REST_S_MIN)
+    if now.asks:
+        vain_s = now.vain_s + seconds * (1.0 if has_room else NO_ROOM_WEIGHT)
+        if vain_s < ASKS_S:
+            return replace(now, vain_s=vain_s)
+        later_s = min(REST_S_MAX, 2 * now.rest_s)
+        return replace(now, asks=False, vain_s=0.0, rest_s=later_s, rest_left_s=now.rest_s)
+    left_s = now.rest_left_s - seconds
+    return replace(now, asks=left_s <= 0, rest_left_s=max(0.0, left_s))
+
+
+def _shared(found: tuple[Share, ...], in_force: Roles) -> Shared:
+    """Return whose memory should move, and how much may be pushed by the filters in force."""
+    owed = sum(one.lacks_bytes for one in found if one.asks)
+    above = [one for one in found if one.fast_bytes > one.ceiling_bytes]
+    full = {one.name for one in found if _is_full(one, waits=one.name in in_force.waits)}
+    givers = above
+    keeps: set[str] = set()
+    if owed:
+        full |= {one.name for one in found if not one.lacks_bytes}
+        most = max((one.over_bytes for one in found), default=0.0)
+        givers += [one for one in found if one.over_bytes > GIVES_SHARE * most]
+        if givers:
+            keeps = {one.name for one in found if not one.over_bytes}
+    roles = Roles(frozenset(full), frozenset(keeps), frozenset(one.name for one in givers))
+    gives = [one.over_bytes for one in found if one.name in in_force.gives]
+    return Shared(found, roles, owed, min(gives, default=0.0))
+
+
+def _is_full(one: Share, *, waits: bool) -> bool:
+    """Return whether a group is close to its ceiling. If it `waits` now, it does so for longer."""
+    return one.fast_bytes >= one.ceiling_bytes * (1 - (WAITS_SHARE if waits else NEAR_SHARE))
+
+
+def shares(
+    measurement: Measurement, limits: Limits, headroom: Mapping[int, int]
+) -> tuple[Share, ...]:
+    """Return what each group has and should have; the rest is the last one."""
+    fast = [node for node in limits.fast_nodes if node in measurement.nodes]
+    nodes = measurement.nodes
+    everything = sum(node.total_bytes for node in nodes.values())
+    *members, whole = measurement.groups
+    # The kernel's own memory stays where it is.
+    fixed = sum(max(0, nodes[one].used_bytes - whole.node_bytes.get(one, 0)) for one in fast)
+    capacity = sum(nodes[one].total_bytes - headroom.get(one, 0) for one in fast) - fixed
+    known = {one.name: one for one in members}
+    found: list[tuple[Share, int]] = []
+    for group in limits.groups:
+        seen = known.get(group.name)
+        if seen is not None:
+            share = group.share
+            floor = (share.floor_bp or 0) * capacity / BP_MAX
+            ceiling = inf if share.ceiling_bp is None else share.ceiling_bp * capacity / BP_MAX
+            if share.follows_limits:
+                floor = seen.low_bytes * capacity / everything
+                if seen.high_bytes is not None:
+                    ceiling = seen.high_bytes * capacity / everything
+            above, below = _above_and_below(seen, fast)
+            found.append((Share(group.name, above, below, floor, ceiling), share.weight))
+    above, below = _above_and_below(whole, fast)
+    above = max(0, above - sum(one.fast_bytes for one, _ in found))
+    below = max(0, below - sum(one.slow_bytes for one, _ in found))
+    found.append((Share(REST, above, below, 0.0, inf), REST_WEIGHT))
+    divided = divide(found, float(capacity))
+    return tuple(replace(one, share_bytes=divided[one.name]) for one, _ in found)
+
+
+def _above_and_below(seen: GroupSample, fast: Iterable[int]) -> tuple[int, int]:
+    above = sum(seen.node_bytes.get(node, 0) for node in fast)
+    return above, sum(seen.node_bytes.values()) - above
+
+
+def divide(groups: list[tuple[Share, int]], capacity: float) -> dict[str, float]:
+    """Return the share of each group: its floor, and by weight a part of what no floor takes.
+
+    No group gets more than its ceiling, or than it has memory: what it cannot use is divided among
+    the others.
+    """
+    floors = sum(one.floor_bytes for one, _ in groups)
+    # Protections of cgroups may add up to more than there is.
+    scale = min(1.0, capacity / floors) if floors else 1.0
+    most = {
+        one.name: min(one.ceiling_bytes, float(one.fast_bytes + one.slow_bytes))
+        for one, _ in groups
+    }
+    divided = {one.name: min(one.floor_bytes * scale, most[one.name]) for one, _ in groups}
+    weights = {one.name: weight for one, weight in groups}
+    # Each round fills one group at least.
+    for _ in groups:
+        left = capacity - sum(divided.values())
+        whole = sum(weights.values())
+        if left <= 0 or not whole:
+            break
+        parts = {name: left * weight / whole for name, weight in weights.items()}
+        full = [name for name in weights if divided[name] + parts[name] >= most[name]]
+        if not full:
+            divided |= {name: divided[name] + part for name, part in parts.items()}
+            break
+        for name in full:
+            divided[name] = most[name]
+            del weights[name]
+    return divided

@@ -1,0 +1,73 @@
+"""Groups of cgroups that share the fast memory, in words: for `tierd status` and `tierd why`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tierd.units import format_size
+from tierd.views.render import table
+
+Group = Mapping[str, Any]
+
+
+def lines(groups: Sequence[Group]) -> list[str]:
+    """Return the groups as a table. The rest is left out if it has no memory."""
+    shown = [one for one in groups if one["fast_bytes"] or one["slow_bytes"] or one["asks"]]
+    rows = [
+        (
+            one["group"],
+            format_size(one["fast_bytes"]),
+            format_size(one["share_bytes"]),
+            format_size(one["slow_bytes"]),
+            state(one),
+        )
+        for one in shown
+    ]
+    return table([("GROUP", "ON FAST", "SHARE", "ON SLOW", "NOW"), *rows])
+
+
+def state(group: Group) -> str:
+    """Return what happens with the memory of a group, in a few words."""
+    lacks = max(0, group["share_bytes"] - group["fast_bytes"])
+    if group["asks"]:
+        return f"gets up to {format_size(lacks)} more"
+    if group["gives"]:
+        return "gives, also what is hot"
+    if group["waits"]:
+        return "waits: nothing comes up"
+    # What is lacking here is cold.
+    return "lends what is cold" if lacks else "has its share"
+
+
+def sentences(name: str, groups: Iterable[Group]) -> list[str]:
+    """Return sentences about the group with this name, as the daemon saw it last."""
+    listed = list(groups)
+    mine = next((one for one in listed if one["group"] == name), None)
+    if mine is None:
+        return [f"It is in the group {name} (`shares`), which the daemon does not know yet."]
+    floor, ceiling = mine["floor_bytes"], mine["ceiling_bytes"]
+    bounds = [f"at least {format_size(floor)} if it has so much memory"] if floor else []
+    bounds += [] if ceiling is None else [f"at most {format_size(ceiling)}"]
+    said = [
+        f"It is in the group {name} (`shares`), which has {format_size(mine['fast_bytes'])} on the "
+        f"fastest tier and {format_size(mine['slow_bytes'])} below. Its share is "
+        f"{format_size(mine['share_bytes'])} now{' (' + ', '.join(bounds) + ')' if bounds else ''}."
+    ]
+    asking = ", ".join(one["group"] for one in listed if one["asks"] and one is not mine)
+    lacks = max(0, mine["share_bytes"] - mine["fast_bytes"])
+    if mine["asks"]:
+        said.append(
+            f"It lacks {format_size(lacks)} of it. Only groups that lack something promote now, "
+            "and others make room."
+        )
+    elif mine["gives"]:
+        why = f"{asking} lacks some of its share" if asking else "it is above its ceiling"
+        said.append(f"Its memory goes down, also if it is hot, because {why}.")
+    elif mine["waits"]:
+        why = f"{asking} lacks some of its share" if asking else "it is at its ceiling"
+        said.append(f"Nothing of it comes up, because {why}.")
+    elif lacks:
+        said.append(
+            f"It lacks {format_size(lacks)} of it, and did not use more lately. tierd tries again "
+            "from time to time, and at once when its memory comes up."
+        )
+    return said
