@@ -36,6 +36,11 @@ AHEAD_SHARE_MIN = 1 / 8
 # command takes a tenth of a second, it cannot be closer.
 CLOSE_WINDOWS = 4
 
+# A drain ends so many windows before the place where the other sweep has stopped, because it may be
+# closed late. A page beyond that place was not cleared in this round, so it looks young. A page
+# before it looks young too, when both go on, but only since it was cleared.
+SHORT_WINDOWS = 1
+
 # The factor by which the lag grows from round to round, until too many pages come up.
 GROWTH = 1.5
 
@@ -178,9 +183,9 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         case Stage.takes:
             return _taking(now, seen, room, idle_s)
         case Stage.drains if now.stage_s >= now.stage_ends_s:
-            if seen.behind_bytes > seen.window_bytes:
-                # It took longer than was thought. What is left would look young after a wait.
-                return _draining(now, seen.behind_bytes / seen.bytes_per_s)
+            if seen.behind_bytes > 2 * SHORT_WINDOWS * seen.window_bytes:
+                # It took longer than was thought.
+                return _draining(now, _drain_s(seen))
             done = now.cleared_bytes >= seen.round_bytes
             return _ended(now, seen, idle_s) if done else _enter(now, Stage.waits), {}
         case Stage.waits:
@@ -223,7 +228,7 @@ def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     now = replace(now, took_s=now.took_s + seen.seconds, lap_s=now.lap_s + seen.seconds)
     # What was cleared and not visited yet. If both sweeps stopped now, all of it would look young
     # when they go on. So the sweep that promotes visits it first, and there must be room for that.
-    drain_s = max(0.0, seen.behind_bytes) / seen.bytes_per_s
+    drain_s = _drain_s(seen)
     spare_bytes = room.spare_bytes - now.yield_share * max(0.0, seen.behind_bytes)
     full = room.stopped or spare_bytes <= 0
     if full or now.cleared_bytes >= seen.round_bytes:
@@ -254,6 +259,11 @@ def _lapped(now: Climb, seen: Seen, idle_s: float) -> tuple[Climb, float]:
     if now.lap_waited_s <= WAITED_SHARE_MAX * (now.lap_waited_s + now.lap_s):
         lag_s = max(before_s, min(before_s * GROWTH, idle_s / IDLE_PER_LAG))
     return replace(now, lag_s=lag_s, lap_s=0.0, lap_waited_s=0.0), lag_s - before_s
+
+
+def _drain_s(seen: Seen) -> float:
+    """Return for how long the sweep that promotes may go on after the other one has stopped."""
+    return max(0.0, seen.behind_bytes / seen.bytes_per_s - SHORT_WINDOWS * seen.window_s)
 
 
 def _draining(now: Climb, drain_s: float) -> tuple[Climb, Gates]:

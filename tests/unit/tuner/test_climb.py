@@ -16,6 +16,7 @@ from tierd.tuner.climb import (
     REST_S_MAX,
     REST_S_MIN,
     RESUME_SHARE,
+    SHORT_WINDOWS,
     Climb,
     Stage,
 )
@@ -135,13 +136,17 @@ def test_a_sweep_that_caught_up_falls_behind_again() -> None:
 
 
 def test_when_there_is_no_room_the_sweep_that_clears_stops_first() -> None:
-    """Else what was cleared and not visited would look young after the wait."""
-    behind = 20 * MIB
+    """The other one goes on nearly to the same place. What it visits beyond would look young."""
+    behind = 40 * MIB
     after, gates = climb.step(taking(), visited(behind=behind), FULL, IDLE_S)
     assert after.stage is Stage.drains
     assert gates[Visit.clear] == CLOSED
-    closes(gates[Visit.promote], behind / SPEED)
-    after, gates = climb.step(after, visited(behind=0), FULL, IDLE_S)
+    closes(gates[Visit.promote], behind / SPEED - SHORT_WINDOWS * SEEN.window_s)
+    ended = replace(after, stage_s=after.stage_ends_s)
+    after, gates = climb.step(ended, visited(behind=behind), FULL, IDLE_S)
+    assert after.stage is Stage.drains
+    closes(gates[Visit.promote], behind / SPEED - SHORT_WINDOWS * SEEN.window_s)
+    after, gates = climb.step(ended, visited(behind=10 * MIB), FULL, IDLE_S)
     assert (after.stage, gates) == (Stage.waits, {})
     after, gates = climb.step(after, visited(behind=0), ROOM, IDLE_S)
     assert after.stage is Stage.clears
@@ -174,10 +179,11 @@ def test_both_close_before_the_next_tick_if_the_room_will_be_used_up() -> None:
     room = replace(ROOM, free_bytes=ROOM.floor_bytes + spare)
     after, gates = climb.step(taking(yield_share=0.5), visited(behind=behind), room, IDLE_S)
     lasts_s = (spare - after.yield_share * behind) / (after.yield_share * SPEED)
+    drain_s = behind / SPEED - SHORT_WINDOWS * SEEN.window_s
     assert after.stage is Stage.takes
     assert lasts_s < SEEN.seconds
     closes(gates[Visit.clear], lasts_s)
-    closes(gates[Visit.promote], lasts_s + behind / SPEED)
+    closes(gates[Visit.promote], lasts_s + drain_s)
 
 
 def test_a_round_that_waits_too_long_is_given_up() -> None:
@@ -193,7 +199,7 @@ def test_a_round_ends_when_all_was_cleared_and_the_other_has_followed() -> None:
     after, gates = climb.step(almost, visited(cleared=MIB, behind=20 * MIB), ROOM, IDLE_S)
     assert after.stage is Stage.drains
     assert gates[Visit.clear] == CLOSED
-    closes(gates[Visit.promote], 20 * MIB / SPEED)
+    closes(gates[Visit.promote], 20 * MIB / SPEED - SHORT_WINDOWS * SEEN.window_s)
     after, _ = climb.step(after, visited(), ROOM, IDLE_S)
     assert after.stage is Stage.rests
 
