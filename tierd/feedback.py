@@ -211,9 +211,15 @@ def glance(
 
 
 def written(
-    tuning: Tuning, wants: Iterable[tuple[Migration | Sweep, Input]], since_s: float
+    tuning: Tuning,
+    wants: Iterable[tuple[Migration | Sweep, Input]],
+    since_s: float,
+    done_s: float,
 ) -> Tuning:
-    """Return the state after inputs were written at a moment. It schedules what follows them."""
+    """Return the state after inputs were written. It schedules what follows them.
+
+    The kdamond takes them between two moments: when the command began, and when it was done.
+    """
     in_force, scheduled = dict(tuning.in_force), dict(tuning.scheduled)
     for one, want in wants:
         window_s, before = tuning.window_s(one), in_force.get(one.id)
@@ -222,7 +228,12 @@ def written(
             in_force[one.id] = InputInForce(since_s, quota, want.value)
         scheduled.pop(one.id, None)
         if want.windows:
-            scheduled[one.id] = want.scheduled(since_s, window_s)
+            then = want.scheduled(since_s, window_s)
+            opened = before is None or before.value != want.value
+            if isinstance(one, Sweep) and opened and want.value == OPEN_INPUT:
+                # A sweep begins with its next window. If it closed before, it would not run at all.
+                then = replace(then, at_s=max(then.at_s, done_s + window_s))
+            scheduled[one.id] = then
     return replace(tuning, in_force=in_force, scheduled=scheduled)
 
 

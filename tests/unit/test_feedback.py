@@ -11,7 +11,17 @@ from tests.fixtures.readings import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, migra
 from tierd import feedback
 from tierd.feedback import Tuning
 from tierd.plans.damon import Metric
-from tierd.plans.plan import TARGET, Aim, Controller, Direction, Migration
+from tierd.plans.plan import (
+    CLOSED_INPUT,
+    OPEN_INPUT,
+    TARGET,
+    Aim,
+    Controller,
+    Direction,
+    Migration,
+    Sweep,
+    Visit,
+)
 from tierd.sim import kernel_math
 from tierd.tuner.demand import ControllerState
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
@@ -188,7 +198,7 @@ def test_what_is_due_is_written_and_nothing_else() -> None:
 
 def test_an_input_that_was_written_is_in_force_and_the_next_one_is_scheduled() -> None:
     known = Tuning(in_force={UP.id: InputInForce(0.0, 4096, 0)})
-    after = feedback.written(known, [(UP, Input(5000, FADE.value, 3))], 0.3)
+    after = feedback.written(known, [(UP, Input(5000, FADE.value, 3))], 0.3, 0.4)
     # By then the quota had doubled three times.
     assert after.in_force == {UP.id: InputInForce(0.3, 8 * 4096, 5000)}
     assert after.scheduled == {UP.id: ScheduledInput(0.3 + 2.75 * 0.1, FADE.value)}
@@ -200,7 +210,7 @@ def test_an_input_that_is_in_force_already_goes_on() -> None:
         in_force={UP.id: InputInForce(0.0, 4096, TARGET)},
         scheduled={UP.id: ScheduledInput(9.0, 1)},
     )
-    after = feedback.written(known, [(UP, KEEP)], 0.3)
+    after = feedback.written(known, [(UP, KEEP)], 0.3, 0.4)
     assert after.in_force == known.in_force
     assert after.scheduled == {}, "what was to follow is no longer wanted"
 
@@ -209,3 +219,13 @@ def test_a_glance_without_a_measurement_says_nothing() -> None:
     tuning, inputs = feedback.glance(Tuning(glances=True), LIMITS, {0: 1}, 1.0)
     assert inputs == {}
     assert not tuning.glances
+
+
+def test_a_sweep_that_opens_is_not_closed_before_its_first_window() -> None:
+    sweep = Sweep("down", Visit.demote, 0, 1, 0, 5, MIB, 100_000, PAGE_BYTES, 9 * MIB, 100, False)
+    window_s = sweep.window_us / 1e6
+    opens = Input(OPEN_INPUT, CLOSED_INPUT, 1)
+    late = feedback.written(Tuning(), [(sweep, opens)], 0.3, 0.9)
+    assert late.scheduled[sweep.id] == ScheduledInput(0.9 + window_s, CLOSED_INPUT)
+    goes_on = feedback.written(late, [(sweep, opens)], 1.0, 1.5)
+    assert goes_on.scheduled[sweep.id] == opens.scheduled(1.0, window_s)

@@ -178,5 +178,5 @@ def _write(kernel: Kernel, applied: Applied, tuning: Tuning, inputs: Inputs) -> 
         )
         if new:
             apply.tune(kernel, applied, new)
-        tuning = feedback.written(tuning, wants, since_s)
+        tuning = feedback.written(tuning, wants, since_s, kernel.clock.monotonic())
     return tuning

@@ -245,7 +245,7 @@ def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             # The sweep that clears goes on, and the other one waits for as long.
             later = Gate(is_open=False, then_open=True, after_s=longer_s)
             return _enter(now, Stage.clears, longer_s), {Visit.clear: OPEN, Visit.promote: later}
-    gate = until(spare_bytes, now.yield_share, seen, was_open=True)
+    gate = until(spare_bytes, now.yield_share, seen)
     if gate.then_open:
         return now, {Visit.promote: OPEN, Visit.clear: OPEN}
     later = replace(gate, after_s=gate.after_s + drain_s)

@@ -29,8 +29,7 @@ YIELD_MIN = 0.02
 YIELD_S = 1.0
 
 
-# A sweep that opens runs for so many windows at least. With a single one it may not run at all,
-# because it begins with its next window. Every page that it visits may move.
+# A sweep that opens may run for so many windows before it is closed, and every page may move.
 WINDOWS_OPEN = 2
 
 
@@ -116,11 +115,9 @@ def fitting_bytes(sweep: Sweep) -> int:
     return WINDOWS_OPEN * sweep.quota_bytes
 
 
-def until(left_bytes: float, share: float, seen: Seen, *, was_open: bool = False) -> Gate:
+def until(left_bytes: float, share: float, seen: Seen) -> Gate:
     """Return the gate of a sweep that may move so much until the next tick."""
     lasts_s = left_bytes / (max(YIELD_MIN, share) * seen.bytes_per_s)
-    if not was_open:
-        lasts_s = max(lasts_s, WINDOWS_OPEN * seen.window_s)
     if lasts_s >= seen.seconds:
         return OPEN
     return Gate(is_open=True, then_open=False, after_s=lasts_s)
