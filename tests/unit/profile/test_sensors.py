@@ -72,7 +72,7 @@ def test_without_sensors_nothing_is_known() -> None:
 
 
 def test_tuned_intervals_count_as_the_middle_of_their_bounds() -> None:
-    tuned = policy.plan(TOPOLOGY, Capabilities(frozenset(Feature)), Config())
+    tuned = policy.plan(TOPOLOGY, Capabilities(frozenset(Feature)), Config(cost_bp=0))
     intervals = tuned.kdamonds[0].context.intervals
     assert intervals.goal is not None
     assert sensors.sample_us(intervals) == 10_000
