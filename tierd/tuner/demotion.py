@@ -55,7 +55,7 @@ def demote(
         if fits_bytes < lacking:
             lacking = fits_bytes
             what = f"as there is room on the slower node: {what}"
-        rate = lacking / CLEAR_S / max(1, len(node.downs))
+        rate = lacking / node.clear_s / max(1, len(node.downs))
         want = Want(rate, what, bytes_max=min(OVER_MAX * lacking, fits_bytes))
         wants = [_limited(want, flow) for flow in node.downs]
     return {

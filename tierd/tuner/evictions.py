@@ -78,7 +78,7 @@ def evict(node: FastNode, headroom: Mapping[int, int]) -> Want:
     if lacks < node.dead_bytes:
         return Want(0.0, f"parked: node {node.id} has room for what is demoted to it")
     # Memory that cannot be swapped out would be tried again and again.
-    wanted = lacks / CLEAR_S * max(TRY_SHARE_MIN, min(1.0, flow.habit.share_moved))
+    wanted = lacks / node.clear_s * max(TRY_SHARE_MIN, min(1.0, flow.habit.share_moved))
     rate = min(flow.rate_max_bytes_per_s, wanted)
     what = f"{format_size(lacks)} of room wanted on node {node.id}, which has no slower node"
     return node.with_quota(Want(rate, f"up to {format_rate(rate)}: {what}"), flow)

@@ -19,6 +19,10 @@ from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, Scheme
 # made.
 CLEAR_S = 1.0
 
+# If the loop comes late, what lacks is made up more slowly: until the next look at most so many
+# times what lacks. Quotas go on without tierd, in each window.
+LATE_MAX = 2.0
+
 # Seconds in which the heat below is moved, if the rate limit allows: heat that lasts, heat that is
 # new, and faint heat. New heat may go again, and faint heat is worth little (docs/constants.md).
 HEAT_CLEAR_S = 0.25
@@ -217,6 +221,11 @@ class FastNode:
     @property
     def dead_bytes(self) -> float:
         return dead_bytes(self.now)
+
+    @property
+    def clear_s(self) -> float:
+        """In how many seconds what lacks should be made up."""
+        return max(CLEAR_S, self.measurement.blind_s / LATE_MAX)
 
     @property
     def heat_below_bytes(self) -> float:

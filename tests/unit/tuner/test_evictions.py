@@ -23,7 +23,7 @@ from tierd.tuner.demand import ControllerState
 from tierd.tuner.demotion import AHEAD_SHARE_MAX
 from tierd.tuner.evictions import LEAVES_SHARE, TRY_SHARE_MIN
 from tierd.tuner.measurement import Measurement, SchemeMeasurement
-from tierd.tuner.round import Want
+from tierd.tuner.round import LATE_MAX, Want
 
 OUT = migration(Direction.evict, 1, 1)
 WITH_SWAP = replace(LIMITS, migrations=(DOWN, UP, OUT))
@@ -66,6 +66,19 @@ def test_what_lacks_of_the_headroom_is_evicted() -> None:
     assert evicts(below(ROOM_BYTES - 4 * MIB)).bytes_per_s == 4 * MIB
     assert evicts(below(0)).bytes_per_s == RATE
     assert decide(below(0), limits=WITH_SWAP).headroom_bytes[1] == ROOM_BYTES
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1.0, 2.0, 5.0, 60.0])
+def test_a_loop_that_comes_late_evicts_and_demotes_more_slowly(seconds: float) -> None:
+    """A scheme goes on in each window, so what it moves until the next look is bounded."""
+    lacks = 4 * MIB
+    out = evicts(replace(below(ROOM_BYTES - lacks), seconds=seconds))
+    down = demotes(replace(below(2 * N, lacks=lacks), seconds=seconds))
+    for want in (out, down):
+        assert want.bytes_per_s * seconds <= LATE_MAX * lacks * 1.001
+        assert want.bytes_per_s <= lacks
+        # Up to twice the usual time nothing changes.
+        assert seconds > LATE_MAX or want.bytes_per_s == pytest.approx(lacks)
 
 
 def test_free_memory_above_counts_as_room_until_the_mark() -> None:
