@@ -10,16 +10,23 @@ Rules of this file:
 from dataclasses import replace
 from functools import partial
 
+from tierd.configuration.config import Mode
 from tierd.errors import TierdError
 from tierd.loop import force
 from tierd.loop.outside import Outside
 from tierd.loop.running import WHOLE, Running
+from tierd.machine.features import Feature
 from tierd.planning import groups_now
+from tierd.plans.groups import NO_ROLES
 
 # Seconds between two looks at the cgroups of groups: a new one must not wait for more than two.
 # With thousands of cgroups a look takes long. Then it takes this part of the time.
 LOOK_S = 0.5
 LOOK_SHARE = 0.05
+
+# The same where a commit that names a cgroup that has just gone ends the kdamond (before 6.15).
+# Whoever may make and remove cgroups could else end one again and again.
+CAREFUL_LOOK_S = 10.0
 
 # After a commit the next one waits for at least this many times as long as the commit took.
 COMMIT_REST = 1.0
@@ -53,8 +60,12 @@ def _looked(outside: Outside, running: Running, began_s: float) -> Running:
     before = running.applied
     found = groups_now(outside.sysfs, running.config)
     looked_s = outside.clock.monotonic()
-    running = replace(running, follow_s=looked_s + max(LOOK_S, (looked_s - began_s) / LOOK_SHARE))
-    roles = running.tuning.shared.roles
+    # Both came with 6.15.
+    safe = running.capabilities.has(Feature.ops_filters)
+    later_s = max(LOOK_S if safe else CAREFUL_LOOK_S, (looked_s - began_s) / LOOK_SHARE)
+    running = replace(running, follow_s=looked_s + later_s)
+    observes = running.config.mode is Mode.observe
+    roles = NO_ROLES if observes else running.tuning.shared.roles
     if before is None or (found == before.plan.groups and roles == running.roles):
         return running
     wanted = replace(running, roles=roles)
