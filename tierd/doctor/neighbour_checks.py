@@ -3,13 +3,16 @@
 import re
 from collections.abc import Mapping
 
+from tierd.configuration.config import ShareClass
 from tierd.doctor.facts import NUMA_BALANCING_KEY, Facts, Unreadable
 from tierd.doctor.findings import Check, Outcome, fail, needed, ok, skip, warn
 from tierd.errors import ExitCode
 from tierd.kdamonds.ownership import Standing, describe_all
+from tierd.machine.cgroups import Cgroups
 from tierd.machine.neighbours import NUMA_BALANCING_TIERING
 from tierd.machine.processes import PLACERS, Process
 from tierd.machine.sysctls import owner
+from tierd.plans.groups import describe_group, match, unmatched
 from tierd.plans.scope import describe_match, scope
 from tierd.topology import Topology
 from tierd.units import format_ids, format_size
@@ -262,6 +265,8 @@ def _cgroups(facts: Facts) -> Outcome:
             "the configuration or the kernel's features could not be read: see TD002 and TD004"
         )
     classes = facts.config.cgroups
+    if facts.config.shares:
+        return _shares(facts.config.shares, needed(facts.cgroups))
     if not classes:
         return ok("no cgroup class is configured: memory of every program may move")
     found = scope(classes, needed(facts.cgroups), facts.capabilities)
@@ -272,6 +277,14 @@ def _cgroups(facts: Facts) -> Outcome:
             "fewer or smaller subtrees",
         )
     return ok("; ".join(describe_match(match) for match in found.matches))
+
+
+def _shares(classes: tuple[ShareClass, ...], existing: Cgroups) -> Outcome:
+    groups = match(classes, existing.own_bytes)
+    said = [*unmatched(groups), *(f"cgroups left out: {why}" for why in existing.left_out)]
+    if said:
+        return warn("; ".join(said), "compare the paths with the output of `systemd-cgls`")
+    return ok("; ".join(describe_group(group) for group in groups))
 
 
 CHECKS = (

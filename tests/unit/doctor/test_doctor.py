@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures import machines
 from tests.fixtures.machines import TextSysfs
 from tierd.clock import SystemClock
-from tierd.configuration.config import CgroupClass, CgroupMode, Config
+from tierd.configuration.config import CgroupClass, CgroupMode, Config, ShareClass
 from tierd.doctor import bundle, checkup, doctor, facts
 from tierd.doctor.facts import Facts, Unreadable
 from tierd.doctor.findings import Finding, Verdict
@@ -142,6 +142,8 @@ BIG = 1 << 30
 
 # The change, the check, its verdict, and a part of its text.
 SECRET = Config(cgroups=(CgroupClass("payroll", CgroupMode.exclude, ("/payroll.slice",)),))
+
+SHARED = Config(shares=(ShareClass("wages", ("/payroll.slice",), floor_bp=2000),))
 
 VERDICTS: list[tuple[str, Callable[[Facts], Facts], str, Verdict, str]] = [
     ("no BTF", lambda f: f, "TD002", Verdict.ok, "Linux 7.2"),
@@ -294,6 +296,20 @@ VERDICTS: list[tuple[str, Callable[[Facts], Facts], str, Verdict, str]] = [
         "TD020",
         Verdict.warn,
         "more than 256 cgroups",
+    ),
+    (
+        "a group without cgroups",
+        lambda f: replace(f, config=SHARED),
+        "TD020",
+        Verdict.warn,
+        "shares: wages: no cgroup matches /payroll.slice now",
+    ),
+    (
+        "a group and what it stands for",
+        lambda f: replace(f, config=SHARED, cgroups=Cgroups({"/payroll.slice": 1})),
+        "TD020",
+        Verdict.ok,
+        "wages: /payroll.slice (floor 20%, weight 100): 1 cgroup now",
     ),
 ]
 
