@@ -216,9 +216,10 @@ class BlockMemory(Memory):
         folios = [block for block in blocks if held[block] >= FIRST_SET]
         if self.isolated:
             folios = [block for block in folios if block not in self.isolated]
+        looked_at = len(folios)
         if filters:
             folios = [block for block in folios if self._allowed(filters, block, now_us, unsampled)]
-        return PickedBlocks(self, folios)
+        return PickedBlocks(self, folios, looked_at)
 
     def _allowed(
         self, filters: Sequence[Filter], block: int, now_us: int, unsampled: float
@@ -312,8 +313,9 @@ class BlockMemory(Memory):
 class PickedBlocks(Picked):
     """Blocks that a scheme has come to."""
 
-    def __init__(self, memory: BlockMemory, blocks: list[int]) -> None:
+    def __init__(self, memory: BlockMemory, blocks: list[int], looked_at: int = 0) -> None:
         self.pages = len(blocks) * memory.block_pages
+        self.looked_at = looked_at * memory.block_pages
         self.blocks = blocks
         self._memory = memory
 

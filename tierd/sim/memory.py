@@ -116,6 +116,8 @@ class Picked(ABC):
     """Pages that a scheme has come to, and that its filters let pass."""
 
     pages: int
+    looked_at: int
+    """How many pages on LRU lists the scheme looked at to find these."""
 
     @abstractmethod
     def away_from(self, nid: int) -> "Picked":

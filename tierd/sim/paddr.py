@@ -15,6 +15,10 @@ from tierd.sim.regions import Region
 # has worked.
 _MOVE_NS = 1_500
 
+# The approximate time to pass over a page: to find out that it is free, or on no LRU list
+# (damon_get_folio()). It takes a cache line of page structures, one after another.
+_PASS_NS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:
@@ -52,7 +56,11 @@ def apply_action(
     return Applied(
         applied_bytes=moved * memory.page_bytes,
         passed_bytes=picked.pages * memory.page_bytes,
-        work_ns=(end - start) // memory.page_bytes * memory.look_ns + moved * _MOVE_NS,
+        work_ns=(
+            (end - start) // memory.page_bytes * _PASS_NS
+            + picked.looked_at * memory.look_ns
+            + moved * _MOVE_NS
+        ),
     )
 
 

@@ -10,11 +10,11 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass
 from random import Random
 
 from tierd.sim.binomial import drawn
+from tierd.sim.cell_shares import CellShares
 from tierd.sim.context_spec import Filter, FilterType
 from tierd.sim.machine_model import MachineModel
 from tierd.sim.memory import FIRST_SET, Accessed, Memory, Node, PageSet, Picked, Zone, matches
@@ -28,6 +28,9 @@ _LOOKED_SHIFT = 9
 
 # How many shares of accessed pages are kept at once. Each kdamond has a sampling interval.
 _KEPT_MAX = 8
+
+# After so many changes for each cell, shares that nobody has asked for meanwhile are forgotten.
+_CHANGES_MAX = 8
 
 # The assumed time between two looks of kswapd at a page.
 _LRU_ROUND_US = 1_000_000
@@ -73,18 +76,6 @@ class GroupZone(Zone):
         return self.free.pages
 
 
-@dataclass(slots=True)
-class _Shares:
-    """The accessed pages of each cell within a sample, on average."""
-
-    sample_us: int
-    by_cell: list[float]
-    stale: set[int] = field(default_factory=set)
-    """Cells whose pages have changed since."""
-    sums: list[float] | None = None
-    """The sums over all cells before each one; None if any cell has changed."""
-
-
 class GroupMemory(Memory):
     """The memory of a machine, as groups of pages. Allocation is by page."""
 
@@ -94,7 +85,9 @@ class GroupMemory(Memory):
         self.cell_bytes = cell_pages * self.page_bytes
         end = max(spec.range.end for spec in self._specs)
         self.cells: list[dict[int, int]] = [{} for _ in range(-(-end // self.cell_bytes))]
-        self._shares: list[_Shares] = []
+        self._shares: list[CellShares] = []
+        # The cells that have changed, in order.
+        self._changes: list[int] = []
         self._zones: list[GroupZone] = []
         self._zone_starts: list[int] = []
         self._totals: dict[tuple[int, int], int] = {}
@@ -150,9 +143,7 @@ class GroupMemory(Memory):
         value = self.set_index(name)
         if value not in self._held_in:
             self._held_in[value] = {cell for cell, _, _ in self.groups(value)}
-        for known in self._shares:
-            known.stale |= self._held_in[value]
-            known.sums = None
+        self._changes += self._held_in[value]
 
     def _fault_in(self, name: str, blocks: int, nids: Sequence[int]) -> int:
         key = _FILLED | self.set_index(name)
@@ -237,20 +228,20 @@ class GroupMemory(Memory):
 
     def accessed(self, sample_us: int) -> Accessed:
         """Return what tells the share of a range that is accessed within a sample."""
-        sums, size = self._sums(sample_us), self.cell_bytes
-
-        def before(address: int) -> float:
-            cell, rest = divmod(address, size)
-            if cell >= len(self.cells):
-                return sums[-1]
-            return sums[cell] + (sums[cell + 1] - sums[cell]) * rest / size
+        before, size = self._shares_of(sample_us).before, self.cell_bytes
+        last, sum_before = 0, 0.0
 
         def share(start: int, end: int) -> float:
-            return max(0.0, (before(end) - before(start)) * self.page_bytes / (end - start))
+            nonlocal last, sum_before
+            # Most ranges begin where the last one ended.
+            first = sum_before if start == last else before(start / size)
+            last, sum_before = end, before(end / size)
+            return max(0.0, (sum_before - first) * self.page_bytes / (end - start))
 
         return share
 
-    def _sums(self, sample_us: int) -> list[float]:
+    def _shares_of(self, sample_us: int) -> CellShares:
+        """Return the accessed pages of each cell, as the cells are now."""
         known = next((one for one in self._shares if one.sample_us == sample_us), None)
         chances = [0.0] * FIRST_SET + [one.accessed_within(sample_us) for one in self.sets]
 
@@ -260,26 +251,35 @@ class GroupMemory(Memory):
             )
 
         if known is None:
-            known = _Shares(sample_us, [pages(cell) for cell in range(len(self.cells))])
+            known = CellShares(sample_us, len(self.cells), pages)
             self._shares = [*self._shares[-_KEPT_MAX + 1 :], known]
-        for cell in known.stale:
-            known.by_cell[cell] = pages(cell)
-        known.stale.clear()
-        if known.sums is None:
-            known.sums = list(accumulate(known.by_cell, initial=0.0))
-        return known.sums
+        else:
+            known.update(set(self._changes[known.changes :]), pages)
+        known.changes = len(self._changes)
+        self._forget()
+        return known
+
+    def _forget(self) -> None:
+        """Forget changes that all shares know, and shares that know few of them."""
+        if len(self._changes) > _CHANGES_MAX * len(self.cells):
+            self._shares = [one for one in self._shares if one.changes == len(self._changes)]
+            self._changes.clear()
+            for one in self._shares:
+                one.changes = 0
 
     def pick(
         self, start: int, end: int, filters: Sequence[Filter], now_us: int, unsampled: float
     ) -> "PickedGroups":
         """Return the groups of a range that are on LRU lists and that filters let pass."""
         found: list[tuple[int, int, int]] = []
+        looked_at = 0
         chances: dict[int, float] = {}
         looks = any(one.type is FilterType.young for one in filters)
         for cell in self._reached(start, end):
             known = self.cells[cell]
             if not known:
                 continue
+            looked_at += sum(known.values())
             if not filters:
                 found += [(cell, key, pages) for key, pages in known.items()]
                 continue
@@ -293,7 +293,7 @@ class GroupMemory(Memory):
                 found += [(cell, group, count) for group, count in passed]
             if looks:
                 self.cells[cell] = after
-        return PickedGroups(self, found)
+        return PickedGroups(self, found, looked_at)
 
     def _reached(self, start: int, end: int) -> range:
         """Return the cells whose first address is in a range."""
@@ -344,7 +344,7 @@ class GroupMemory(Memory):
         known[key] = known.get(key, 0) + pages
         total = self.nid_of(cell), key & _SET_MASK
         self._totals[total] = self._totals.get(total, 0) + pages
-        self._changed(cell)
+        self._changes.append(cell)
         if key & _SET_MASK in self._held_in:
             self._held_in[key & _SET_MASK].add(cell)
 
@@ -360,12 +360,7 @@ class GroupMemory(Memory):
         else:
             del known[key]
         self._totals[self.nid_of(cell), key & _SET_MASK] -= pages
-        self._changed(cell)
-
-    def _changed(self, cell: int) -> None:
-        for known in self._shares:
-            known.stale.add(cell)
-            known.sums = None
+        self._changes.append(cell)
 
     def _set(self, cell: int, groups: dict[int, int]) -> None:
         """Replace the groups of a cell by as many pages of other sets."""
@@ -377,7 +372,7 @@ class GroupMemory(Memory):
                 if key & _SET_MASK in self._held_in:
                     self._held_in[key & _SET_MASK].add(cell)
         self.cells[cell] = groups
-        self._changed(cell)
+        self._changes.append(cell)
 
     def take(self, nids: Sequence[int], want: int) -> Iterator[tuple[int, int]]:
         """Allocate up to `want` pages. Yield the cells, and the pages of each."""
@@ -415,8 +410,11 @@ class GroupMemory(Memory):
 class PickedGroups(Picked):
     """Pages that a scheme has come to: cell, group and number of pages."""
 
-    def __init__(self, memory: GroupMemory, groups: list[tuple[int, int, int]]) -> None:
+    def __init__(
+        self, memory: GroupMemory, groups: list[tuple[int, int, int]], looked_at: int = 0
+    ) -> None:
         self.pages = sum([pages for _, _, pages in groups])
+        self.looked_at = looked_at
         self.groups = groups
         self._memory = memory
 

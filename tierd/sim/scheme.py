@@ -85,6 +85,7 @@ class Scheme:
         self.walked: list[TriedRegion] | None = None  # None if no request records regions
         self.walk_done = False
         self._current = [goal.current_value for goal in spec.quota.goals]
+        self._scores: dict[tuple[int, int], int] = {}
 
     @property
     def spec(self) -> SchemeSpec:
@@ -137,6 +138,7 @@ class Scheme:
 
     def adjust_quota(self, apply_context: ApplyContext) -> None:
         """Begin a charge window if one is due, and set the least score (damos_adjust_quota())."""
+        self._scores.clear()
         quota, quota_state = self.spec.quota, self.quota_state
         if not self._has_quota and (self.quirks.unlimited_freezes or not quota_state.esz):
             return
@@ -246,14 +248,20 @@ class Scheme:
         action = self.spec.action
         if action not in _COLD_FIRST and action not in _HOT_FIRST:
             return kernel_math.MAX_SCORE
-        rate = kernel_math.cold_score if action in _COLD_FIRST else kernel_math.hot_score
-        return rate(
-            region.moving,
-            region.age,
-            apply_context.max_nr_accesses,
-            apply_context.attrs.aggr_us,
-            self.spec.quota,
-        )
+        # Most regions of a large machine are alike.
+        key = region.moving, region.age
+        known = self._scores.get(key)
+        if known is None:
+            rate = kernel_math.cold_score if action in _COLD_FIRST else kernel_math.hot_score
+            known = rate(
+                region.moving,
+                region.age,
+                apply_context.max_nr_accesses,
+                apply_context.attrs.aggr_us,
+                self.spec.quota,
+            )
+            self._scores[key] = known
+        return known
 
     def wants(self, region: Region, apply_context: ApplyContext) -> bool:
         """True if pattern fits and, with a quota, the score is enough (damos_valid_target())."""
