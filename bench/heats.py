@@ -12,7 +12,7 @@ from tierd.sim import zipf
 from tierd.sim.machine_model import PAGE_BYTES, MachineModel, MachineNode
 from tierd.sim.memory import Memory, PageSet
 from tierd.sim.page_groups import GroupMemory
-from tierd.sim.workload import ChangeRate, Place, Scatter, WorkloadEvent
+from tierd.sim.workload import ChangeRate, Place, Scatter, Shift, WorkloadEvent
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -28,6 +28,9 @@ HOT_HZ = 100.0
 # A page that is used once a second: one sample in two hundred finds it.
 WARM_HZ = 1.0
 
+# The processors of a machine, for its fast memory: 2 x 64 in a machine of 2 x 512 GiB.
+GIB_PER_CPU = 8
+
 # Shares of a node that are in use at the start.
 FAST_USED = 0.97
 SLOW_USED = 0.8
@@ -36,6 +39,8 @@ SLOW_USED = 0.8
 CONTIGUOUS_SHARE = 0.64
 SCATTERED_SHARE = 0.1
 SMALL_SHARE = 0.00045
+DRIFTING_SHARE = 0.2
+HUGETLB_HOT_SHARE = 0.3
 SMALL_BYTES_MIN = 8 * MIB
 
 # Each of these sets is hot once in a period, one after another.
@@ -49,26 +54,37 @@ STORE = "store"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The sizes of a machine's nodes in GiB. Each fast node has CPUs; the slow node has none."""
+    """The sizes of a machine's nodes in GiB. Each fast node has CPUs; the others have none."""
 
     fast_gib: tuple[int, ...]
     slow_gib: int
+    middle_gib: int = 0
+    """A node between the two, in a tier of its own; 0 if there is none."""
 
     @property
     def name(self) -> str:
         first, *others = self.fast_gib
-        return f"{len(self.fast_gib)}x{first}+{self.slow_gib}" if others else self._plain()
-
-    def _plain(self) -> str:
-        return f"{self.fast_gib[0]}+{self.slow_gib}"
+        fast = f"{len(self.fast_gib)}x{first}" if others else str(first)
+        return "+".join(
+            [fast, *([str(self.middle_gib)] if self.middle_gib else []), str(self.slow_gib)]
+        )
 
     @property
     def fast_nodes(self) -> tuple[int, ...]:
         return tuple(range(len(self.fast_gib)))
 
     @property
+    def middle_nodes(self) -> tuple[int, ...]:
+        return (len(self.fast_gib),) if self.middle_gib else ()
+
+    @property
     def slow_node(self) -> int:
-        return len(self.fast_gib)
+        return len(self.fast_gib) + len(self.middle_nodes)
+
+    @property
+    def above_gib(self) -> tuple[int, ...]:
+        """The sizes of all nodes but the slow one."""
+        return (*self.fast_gib, self.middle_gib)[: self.slow_node]
 
     @property
     def fast_bytes(self) -> int:
@@ -86,19 +102,25 @@ SIZES = (
     Size((64,), 512),
     Size((512,), 1024),
     Size((512, 512), 1024),
+    Size((512,), 1024, middle_gib=512),
 )
 
 
 def machine(size: Size) -> MachineModel:
     """Return the machine. The slow node is equally near to all fast nodes, as behind a switch."""
-    nodes = [
-        MachineNode(node, gib * 1024, (node,), node, 100, 200_000)
-        for node, gib in enumerate(size.fast_gib)
-    ]
+    nodes = []
+    first = 0
+    for node, gib in enumerate(size.fast_gib):
+        cpus = tuple(range(first, first + max(1, gib // GIB_PER_CPU)))
+        nodes.append(MachineNode(node, gib * 1024, cpus, node, 100, 200_000))
+        first += len(cpus)
+    for node in size.middle_nodes:
+        nodes.append(MachineNode(node, size.middle_gib * 1024, (), 0, 170, 100_000))
     slow = size.slow_node
     nodes.append(MachineNode(slow, size.slow_gib * 1024, (), 0, 250, 60_000))
     distances = tuple(tuple(10 if one.id == other.id else 20 for other in nodes) for one in nodes)
-    tiers = (("memory_tier4", size.fast_nodes), ("memory_tier22", (slow,)))
+    middle = (("memory_tier10", size.middle_nodes),) if size.middle_nodes else ()
+    tiers = (("memory_tier4", size.fast_nodes), *middle, ("memory_tier22", (slow,)))
     return MachineModel(size.name, f"{size.name} GiB", tuple(nodes), distances, tiers, vm=False)
 
 
@@ -112,19 +134,25 @@ class Heat:
     """The size of the pieces in which a hot set lies scattered over the slow node."""
     moves_in_vain: bool = False
     """True if on average all pages are used alike, so that no placement is better than another."""
+    huge_share: float = 0.0
+    """The share of the cold memory of fast nodes that is hugetlb pages, which no scheme moves."""
+    stalls: bool = False
+    """True if allocations of a program wait all the time that nothing of this machine is for."""
 
 
 def cell_pages(size: Size, heat: Heat) -> int:
     """Return the pages of a cell: as many as the smallest node and the chunks allow."""
-    least = min(*size.fast_gib, size.slow_gib) * GIB // CELLS
+    least = min(*size.above_gib, size.slow_gib) * GIB // CELLS
     return min(least, heat.chunk_bytes or least) // PAGE_BYTES
 
 
 def lay(memory: Memory, size: Size, heat: Heat, seed: int) -> None:
-    """Scatter the hot set, if the heat is of that kind."""
+    """Scatter the hot set, or take memory as huge pages, if the heat is of that kind."""
+    assert isinstance(memory, GroupMemory)
+    if heat.huge_share:
+        _reserve(memory, size, heat.huge_share)
     if heat.chunk_bytes is None:
         return
-    assert isinstance(memory, GroupMemory)
     cells = heat.chunk_bytes // memory.cell_bytes
     cold = [cell for cell, _, _ in memory.groups(memory.set_index(COLD), size.slow_node)]
     chunks = [cold[at : at + cells] for at in range(0, len(cold) - cells + 1, cells)]
@@ -132,6 +160,14 @@ def lay(memory: Memory, size: Size, heat: Heat, seed: int) -> None:
     memory.add_set(PageSet(HOT, HOT_HZ))
     for chunk in Random(seed).sample(chunks, min(count, len(chunks))):
         memory.exchange(chunk, HOT)
+
+
+def _reserve(memory: GroupMemory, size: Size, share: float) -> None:
+    """Take a share of the cold memory of fast nodes off all lists, as hugetlb pages are."""
+    for node in size.fast_nodes:
+        groups = memory.groups(memory.set_index(COLD), node)
+        for cell, key, pages in groups[: round(len(groups) * share)]:
+            memory.remove(cell, key, pages)
 
 
 def share_on(memory: Memory, nodes: Iterable[int]) -> float:
@@ -144,8 +180,8 @@ def share_on(memory: Memory, nodes: Iterable[int]) -> float:
 
 
 def _filled(size: Size) -> Iterator[WorkloadEvent]:
-    for node in size.fast_nodes:
-        yield Place(PageSet(COLD), round(size.fast_gib[node] * GIB * FAST_USED), (node,))
+    for node, gib in enumerate(size.above_gib):
+        yield Place(PageSet(COLD), round(gib * GIB * FAST_USED), (node,))
 
 
 def _in_one_piece(share: float, least: int = 0) -> Callable[[Size], Iterator[WorkloadEvent]]:
@@ -162,23 +198,38 @@ def _in_one_piece(share: float, least: int = 0) -> Callable[[Size], Iterator[Wor
     return events
 
 
+# So much of a drifting set cools down every few seconds, and as much of the slow node heats up.
+DRIFT_SHARE = 0.02
+DRIFT_S = 10
+
+
+def _drifting(size: Size) -> Iterator[WorkloadEvent]:
+    yield from _in_one_piece(DRIFTING_SHARE)(size)
+    every_us = DRIFT_S * 1_000_000
+    yield Shift(HOT, COLD, DRIFT_SHARE, every_us, every_us, heats_on=size.slow_node)
+
+
 def _scattered(size: Size) -> Iterator[WorkloadEvent]:
     yield from _filled(size)
     yield Place(PageSet(COLD), round(size.slow_bytes * SLOW_USED), (size.slow_node,))
 
 
+def _used_bytes(size: Size) -> float:
+    return sum(size.above_gib) * GIB * FAST_USED + size.slow_bytes * SLOW_USED
+
+
 def _alike(rate_hz: float) -> Callable[[Size], Iterator[WorkloadEvent]]:
     def events(size: Size) -> Iterator[WorkloadEvent]:
-        used = size.fast_bytes * FAST_USED + size.slow_bytes * SLOW_USED
-        nodes = (*size.fast_nodes, size.slow_node)
+        used = _used_bytes(size)
+        nodes = tuple(range(size.slow_node + 1))
         yield Place(PageSet(HOT, rate_hz, at_random=True), round(used), nodes)
 
     return events
 
 
 def _periodic(size: Size) -> Iterator[WorkloadEvent]:
-    used = size.fast_bytes * FAST_USED + size.slow_bytes * SLOW_USED
-    nodes = (*size.fast_nodes, size.slow_node)
+    used = _used_bytes(size)
+    nodes = tuple(range(size.slow_node + 1))
     turn_us = PERIOD_S * 1_000_000 // PERIODIC_SETS
     for number in range(PERIODIC_SETS):
         yield Place(PageSet(f"{HOT}{number}"), round(used / PERIODIC_SETS), nodes)
@@ -197,9 +248,9 @@ ZIPF_MEAN_HZ = 0.057
 
 
 def _zipf(size: Size) -> Iterator[WorkloadEvent]:
-    used = round(size.fast_bytes * FAST_USED + size.slow_bytes * SLOW_USED)
+    used = round(_used_bytes(size))
     made = zipf.store(STORE, used, skew=ZIPF_SKEW, mean_hz=ZIPF_MEAN_HZ)
-    yield Scatter(made.sets, (*size.fast_nodes, size.slow_node))
+    yield Scatter(made.sets, tuple(range(size.slow_node + 1)))
 
 
 HEATS = (
@@ -212,4 +263,7 @@ HEATS = (
     Heat("uniform-hot", _alike(HOT_HZ), moves_in_vain=True),
     Heat("periodic", _periodic, moves_in_vain=True),
     Heat("zipf", _zipf),
+    Heat("drifting", _drifting),
+    Heat("hugetlb", _in_one_piece(HUGETLB_HOT_SHARE), huge_share=0.5),
+    Heat("pressure", _in_one_piece(DRIFTING_SHARE), stalls=True),
 )

@@ -38,6 +38,9 @@ LOOK_NS = 500
 # How often the machine is looked at, in virtual time.
 LOOK_S = 2.0
 
+# The allocations that wait between two looks, where the heat says so.
+STALLS = 1_000
+
 # A run counts as settled in its last seconds.
 SETTLED_S = 60.0
 
@@ -143,6 +146,10 @@ class Watched(Loop):
             )
         )
 
+    def stall(self) -> None:
+        """Let a program wait that has used up the memory of its cgroup."""
+        self.kernel.memory.counters.allocstall += STALLS
+
     def _kdamonds(self) -> Sequence[KdamondStatus]:
         return self.snapshots[-1].kdamonds if self.snapshots else ()
 
@@ -188,6 +195,8 @@ def run(
     made = Watched(kernel, Script(kernel), Disk(), config, size=size)
     for number in range(int(minutes * 60 / LOOK_S)):
         made.do(number * LOOK_S, made.look)
+        if heat.stalls:
+            made.do(number * LOOK_S, made.stall)
     made.run(minutes * 60)
     made.look()
     names = {one.name for one in kernel.memory.sets}
@@ -284,7 +293,8 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{path}\n\n{table(load(path))}\n")
         return 0
     cells = load(asked.save) if asked.save else []
-    config = Config(regions=asked.regions, cost_bp=round(asked.cost * 100))
+    cost_bp = None if asked.cost is None else round(asked.cost * 100)
+    config = Config(regions=asked.regions, cost_bp=cost_bp)
     known = {cell.key for cell in cells}
     for size in asked.machines:
         for heat in asked.heats:
@@ -311,7 +321,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cost",
         type=float,
-        default=Config().cost_bp / 100,
         help="percent of a processor that visits may use; 0: regions only",
     )
     parser.add_argument("--look-ns", type=int, default=LOOK_NS)

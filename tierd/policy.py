@@ -47,7 +47,7 @@ from tierd.plans.plan import (
     Visit,
     Watch,
 )
-from tierd.plans.rates import rate
+from tierd.plans.rates import cost_bp, rate
 from tierd.plans.safety import require_safe
 from tierd.plans.scope import NOTHING, Scope, scope
 from tierd.ranges import Ranges, merge
@@ -176,10 +176,9 @@ def plan(
         sweeps=tuple(one for part in parts for one in part.sweeps),
         knobs=knobs(config, topology, weights),
         writes=writes(kdamonds, capabilities),
-        nodes=tuple(
-            sorted({node for one in migrations for node in (one.source_node, one.target_node)})
-        ),
+        nodes=tuple(sorted({n for one in migrations for n in (one.source_node, one.target_node)})),
         page_bytes=topology.page_bytes,
+        cost_bp=cost_bp(topology, config),
         degraded=tuple(_degraded(sources)),
         cgroups=sources.scope.matches,
         groups=shared,
@@ -399,7 +398,7 @@ def _visits(sources: _Sources) -> bool:
 
 
 def _wants_visits(sources: _Sources) -> bool:
-    return sources.tuner.loop is Controller.demand and sources.config.cost_bp > 0
+    return sources.tuner.loop is Controller.demand and sources.config.cost_bp != 0
 
 
 def _commits_cgroups(sources: _Sources) -> bool:

@@ -93,8 +93,9 @@ class Config:
     """Share of a fast node in use up to which promotion fills it (node_mem_used_bp)."""
     rate_max_bytes_per_s: int | None = None
     """The most bytes per second that one scheme may move; None chooses by the machine."""
-    cost_bp: int = 200
-    """Share of a processor, in 1/10000, that visits to pages may take of each kdamond; 0: none."""
+    cost_bp: int | None = None
+    """Share of a processor, in 1/10000, that visits to pages may take of each kdamond; 0: none.
+    None chooses by the machine."""
     window_ms: int = 1000
     """The quota window: the time between two times that a scheme moves memory."""
     tick_ms: int = 1000

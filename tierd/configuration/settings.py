@@ -130,12 +130,13 @@ _BASIC = (
     Setting(
         ("cost",),
         "cost_bp",
-        valuetypes.percent(0, 10_000),
+        valuetypes.or_word(valuetypes.percent(0, 10_000), "auto"),
         ReloadEffect.plan,
         "5%",
         "How much of one processor each kdamond may use to visit single pages, on average over an "
         "hour. Visits find hot pages among cold ones, as in a hash table; counts of whole regions "
-        "do not see them. With 0% there are no visits.",
+        "do not see them. With 0% there are no visits. auto is 2%, or 0.1% of all processors "
+        "together if that is more: 6.4% of one where there are 64. `tierd plan` shows the figure.",
     ),
     Setting(
         ("tiers",),

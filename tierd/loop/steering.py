@@ -148,7 +148,7 @@ def _limits(running: Running, applied: Applied) -> Limits:
         headroom_bp=running.config.headroom_bp,
         charges_failures=not running.capabilities.has(Feature.fail_charge),
         sweeps=applied.plan.sweeps,
-        cost_bp=running.config.cost_bp,
+        cost_bp=applied.plan.cost_bp,
         cold_s_min=running.config.cold_age_ms_min / 1000,
         groups=applied.plan.groups,
         roles=running.roles,

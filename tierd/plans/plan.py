@@ -240,6 +240,8 @@ class Plan:
     """The nodes of the plan. If one has no memory any more, the plan is not valid."""
     page_bytes: int
     """The size of a page: no region is smaller, and a quota below it moves nothing."""
+    cost_bp: int = 0
+    """Share of a processor, in 1/10000, that visits may take of each kdamond."""
     degraded: tuple[str, ...] = ()
     """What this kernel cannot do of the plan, as sentences with the reason."""
     cgroups: tuple[Match, ...] = ()

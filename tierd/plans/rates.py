@@ -1,7 +1,8 @@
-"""How much the schemes of a node may move per second: as configured, or by the machine. Pure.
+"""How much the schemes of a node may move, and visits may cost. Pure.
 
-The time in which a share of a fast node can change its content should not depend on its size. Moves
-should also leave the bandwidth of the slow node to the programs.
+Both are as configured, or by the machine. The time in which a share of a fast node can change its
+content should not depend on its size. Moves should also leave the bandwidth of the slow node to the
+programs, and visits the processors.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from tierd.configuration.config import Config
 from tierd.plans.plan import Direction
 from tierd.topology import Node, Topology
-from tierd.units import format_percent
+from tierd.units import BP_MAX, format_percent
 
 # What may move per second, in 1/10000 of the fast node. A quarter of a node then takes 100 s.
 FAST_BP_PER_S = 25
@@ -23,6 +24,12 @@ RATE_MIN_BYTES_PER_S = 200 * 1000**2
 BANDWIDTH_BP = 500
 
 MB = 1000**2
+
+# What visits may take of a processor in each kdamond, in 1/10000: so much, or this share of all
+# processors if that is more. A machine with more memory has more pages to visit, and more
+# processors.
+COST_BP_MIN = 200
+COST_OF_ALL_BP = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,15 @@ def rate(
         return Rate(most, f"{format_percent(BANDWIDTH_BP)} of the bandwidth of node {of}")
     of = " and ".join(str(node.id) for node in fast)
     return Rate(by_size, f"{format_percent(FAST_BP_PER_S)} of node {of} per second")
+
+
+def cost_bp(topology: Topology, config: Config) -> int:
+    """Return what visits may take of a processor in each kdamond, in 1/10000."""
+    if config.cost_bp is not None:
+        return config.cost_bp
+    with_memory = sum(len(node.cpus) for node in topology.nodes)
+    processors = with_memory + sum(len(node.cpus) for node in topology.empty_nodes)
+    return min(BP_MAX, max(COST_BP_MIN, processors * COST_OF_ALL_BP))
 
 
 def _bandwidth_bytes_per_s(direction: Direction, slow: Sequence[Node]) -> int | None:

@@ -10,7 +10,7 @@ from tierd.plans.damon import Writes
 from tierd.plans.groups import describe_group
 from tierd.plans.plan import Knob, Migration, Plan, TunerChoice, Watch
 from tierd.plans.scope import describe_match
-from tierd.units import format_rate
+from tierd.units import format_percent, format_rate
 
 SCHEMA = "tierd.plan/1"
 
@@ -62,10 +62,12 @@ def _cost(plan: Plan) -> str:
     threads = f"{len(plan.kdamonds)} kernel threads watch memory"
     if plan.mode is Mode.observe:
         return f"{threads}; nothing moves"
+    share = format_percent(plan.cost_bp)
+    visits = f", and visits take at most {share} of a processor in each" if plan.sweeps else ""
     total = sum(item.rate_max_bytes_per_s for item in plan.of_regions)
     return (
         f"at most {format_rate(total)} in all directions together, each byte read once and written "
-        f"once; {threads} and move pages"
+        f"once; {threads} and move pages{visits}"
     )
 
 

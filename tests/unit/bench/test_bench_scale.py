@@ -15,7 +15,7 @@ from tierd.sim.sim_kernel import SimKernel
 from tierd.sim.workload import Workload
 
 SMALL = SIZES[0]
-HUGE = SIZES[-1]
+HUGE = SIZES[-2]
 BY_NAME = {heat.name: heat for heat in HEATS}
 
 
@@ -35,10 +35,11 @@ def kernel(size: Size, heat: Heat) -> SimKernel:
 def test_a_machine_has_its_sizes_and_tiers(size: Size) -> None:
     made = heats.machine(size)
     assert [node.size_mib * (1 << 20) for node in made.nodes] == [
-        *(gib * GIB for gib in size.fast_gib),
+        *(gib * GIB for gib in size.above_gib),
         size.slow_bytes,
     ]
-    assert [nodes for _, nodes in made.tiers] == [size.fast_nodes, (size.slow_node,)]
+    tiers = [size.fast_nodes, size.middle_nodes, (size.slow_node,)]
+    assert [nodes for _, nodes in made.tiers] == [one for one in tiers if one]
 
 
 @pytest.mark.parametrize("heat", HEATS, ids=lambda heat: heat.name)
@@ -49,6 +50,23 @@ def test_heat_lies_where_it_should_and_fast_nodes_are_full(heat: Heat) -> None:
     if not heat.moves_in_vain and heat.name != "zipf":
         assert memory.pages_of_set(heats.HOT, 0) == 0
         assert memory.pages_of_set(heats.HOT, SMALL.slow_node) > 0
+
+
+def test_names_say_the_sizes() -> None:
+    names = "4+12", "16+16", "32+96", "64+512", "512+1024", "2x512+1024", "512+512+1024"
+    assert tuple(size.name for size in SIZES) == names
+
+
+def test_half_of_the_cold_memory_can_be_pages_that_no_scheme_moves() -> None:
+    plain, huge = (kernel(SMALL, BY_NAME[name]).memory for name in ("contiguous", "hugetlb"))
+    share = huge.pages_of_set(heats.COLD, 0) / plain.pages_of_set(heats.COLD, 0)
+    assert share == pytest.approx(0.5, abs=0.01)
+    assert huge.free_pages(0) == plain.free_pages(0)
+
+
+def test_tasks_wait_where_the_heat_says_so() -> None:
+    found = played(SMALL, "pressure", 0.5)
+    assert found.looks[-1].arrived >= 0.9, "nobody waits for memory of the fast node"
 
 
 def test_chunks_are_scattered_and_whole() -> None:

@@ -1,4 +1,4 @@
-"""The rate of a node's schemes: as configured, or by the size of the machine."""
+"""What a node's schemes may move, and visits may cost: as configured, or by the machine."""
 
 from dataclasses import replace
 
@@ -9,8 +9,9 @@ from tierd import policy
 from tierd.configuration.config import Config
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans.plan import Direction
-from tierd.plans.rates import RATE_MIN_BYTES_PER_S, rate
-from tierd.topology import Performance, Topology
+from tierd.plans.rates import COST_BP_MIN, RATE_MIN_BYTES_PER_S, cost_bp, rate
+from tierd.topology import EmptyNode, Performance, Topology
+from tierd.views import planned
 
 GB = 1000**3
 ALL = Capabilities(frozenset(Feature))
@@ -87,3 +88,28 @@ def test_the_plan_says_where_a_rate_comes_from() -> None:
         "at most 1 GB/s (0.25% of node 0 per second)" in one.reason for one in large.of_regions
     )
     assert all("at most 200 MB/s," in one.reason for one in small.of_regions)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "expected_bp"), [(2, COST_BP_MIN), (20, COST_BP_MIN), (64, 640), (2000, 10_000)]
+)
+def test_visits_may_cost_more_where_there_are_many_processors(cpus: int, expected_bp: int) -> None:
+    made = machine((0,), (1,))
+    nodes = (
+        replace(made.nodes[0], cpus=tuple(range(cpus // 2))),
+        *(replace(node, cpus=()) for node in made.nodes[1:]),
+    )
+    # A socket without memory of its own has processors too.
+    socket = EmptyNode(2, tuple(range(cpus // 2, cpus)), 0)
+    topology = replace(made, nodes=nodes, empty_nodes=(socket,))
+    assert cost_bp(topology, Config()) == expected_bp
+    assert cost_bp(topology, Config(cost_bp=0)) == 0
+    assert cost_bp(topology, Config(cost_bp=500)) == 500
+
+
+@pytest.mark.parametrize(("config", "says"), [(Config(), "2%"), (Config(cost_bp=550), "5.5%")])
+def test_the_plan_says_what_visits_may_take(config: Config, says: str) -> None:
+    text = " ".join(planned.as_text(policy.plan(sized(4 * GB), ALL, config), 80).split())
+    assert f"and visits take at most {says} of a processor in each" in text
+    without = planned.as_text(policy.plan(sized(4 * GB), ALL, Config(cost_bp=0)), 80)
+    assert "visits take" not in without
