@@ -1,4 +1,4 @@
-"""Promotion stops while a real kernel says that tasks wait for memory, and then goes on."""
+"""Promotion goes on while a real kernel says that tasks of a starved cgroup wait for memory."""
 
 import pytest
 
@@ -10,15 +10,12 @@ from tierd.tuner.round import PRESSURE_MAX
 
 pytestmark = [pytest.mark.vm, pytest.mark.rare]
 
-# Pressure is an average over seconds, so a little is promoted before tierd sees it.
-STRAY_SHARE_MAX = 0.01
 
-
-def test_nothing_is_promoted_while_tasks_wait_for_memory() -> None:
+def test_a_cgroup_that_waits_for_memory_does_not_stop_promotion() -> None:
+    """The kernel tells the time of waiting for the whole machine. The fast node has room."""
     facts = told("7.2", machine_model.load("two-tier"), "pressed")
-    pressed, after = facts["pressed"], facts["after"]
+    pressed = facts["pressed"]
     assert pressed["waiting_share"] > PRESSURE_MAX * 100
-    assert "parked: tasks wait for memory" in pressed["why"], pressed
-    assert pressed["where"].get("0", 0) <= STRAY_SHARE_MAX * HOT_BYTES / PAGE, pressed
-    assert after["where"].get("0", 0) >= ARRIVED_SHARE * HOT_BYTES / PAGE, after
+    assert pressed["where"].get("0", 0) >= ARRIVED_SHARE * HOT_BYTES / PAGE, pressed
+    assert "tasks wait for memory" not in pressed["why"], pressed
     assert facts["exit"] == 0

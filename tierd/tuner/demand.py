@@ -156,8 +156,8 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
 
 def _stopped(node: FastNode) -> str:
     """Return why nothing should come up to a node; empty if it may."""
-    if node.pressed:
-        return "tasks wait for memory"
+    if node.waits:
+        return node.waits
     return "the bandwidth above is in use" if node.saturated else ""
 
 

@@ -71,6 +71,10 @@ class NodeMeasurement:
     """What the kernel keeps free by itself. It reclaims memory when less is free."""
     hot_bytes: int | None = None
     cold_bytes: int | None = None
+    least_free_bytes: int | None = None
+    """The free memory now or at the last tick, whichever is less. None if only one is known."""
+    stalls: int = 0
+    """Allocations that had to demote memory of this node before they could go on."""
     heat_bytes: int = 0
     """Bytes, weighted by how often they are accessed. Memory that is always in use counts whole."""
     faint_bytes: int = 0
@@ -116,7 +120,7 @@ class Measurement:
     pressure: float = 0.0
     """Share of the time that some task waited for memory."""
     stalls: int = 0
-    """Allocations that had to free memory before they could go on."""
+    """Allocations that had to free memory of any node before they could go on."""
     cpu_s: Mapping[int, float] = field(default_factory=dict)
     """The processor time of the kdamond of each node, as far as it is known."""
     groups: tuple[GroupSample, ...] = ()
@@ -153,9 +157,10 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
         seconds=seconds,
         nodes={
             one.node: _node(
+                before.node(one.node),
                 one,
                 marks.get(one.node, 0),
-                _bandwidth_used(before.node(one.node), one, seconds),
+                seconds,
                 {sensor: count for sensor, count in counts.items() if sensor.node == one.node},
                 goes_up=one.node in goes_up,
             )
@@ -170,7 +175,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
             for one in plan.sweeps
         },
         pressure=_some_us(before, now) / (seconds * 1e6),
-        stalls=_stalls(now) - _stalls(before),
+        stalls=now.allocstall - before.allocstall,
         groups=now.groups,
     )
 
@@ -200,9 +205,10 @@ def _tried(pairs: Mapping[int, tuple[KdamondSample, KdamondSample]], sensor: Sen
 
 
 def _node(
+    before: NodeSample,
     now: NodeSample,
     mark_bytes: int,
-    bandwidth_used: float,
+    seconds: float,
     counts: Mapping[Sensor, float],
     *,
     goes_up: bool,
@@ -222,7 +228,9 @@ def _node(
         heat_bytes=round(sum(weight * count for weight, count in levels)),
         faint_bytes=round(faint),
         huge_bytes=now.huge_bytes,
-        bandwidth_used=bandwidth_used,
+        bandwidth_used=_bandwidth_used(before, now, seconds),
+        least_free_bytes=min(before.free_bytes, now.free_bytes),
+        stalls=_direct(now) - _direct(before),
     )
 
 
@@ -263,8 +271,5 @@ def _some_us(before: Sample, now: Sample) -> int:
     return now.pressure.some_us - before.pressure.some_us
 
 
-def _stalls(sample: Sample) -> int:
-    direct = sum(
-        count for node in sample.nodes for name, count in node.counters if name == "pgdemote_direct"
-    )
-    return sample.allocstall + direct
+def _direct(sample: NodeSample) -> int:
+    return sum(count for name, count in sample.counters if name == "pgdemote_direct")

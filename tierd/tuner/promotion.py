@@ -16,7 +16,7 @@ ROOM_S = 0.5
 
 def wanted_bytes_per_s(known: NodeState, node: FastNode) -> float:
     """Return how much to promote if there is room."""
-    if known.check.hold_off_s > 0 or node.pressed or node.saturated or known.is_idle:
+    if known.check.hold_off_s > 0 or node.waits or node.saturated or known.is_idle:
         return 0.0
     return sum(flow.pace_bytes_per_s for flow in node.ups)
 
@@ -57,11 +57,8 @@ def _promotion(flow: Flow, share: float, known: NodeState, node: FastNode) -> Wa
     """Return what a promotion should do if there is room for this share of what is wanted."""
     size = format_size(round(flow.waiting_bytes)) if flow.waiting_bytes >= 1 else "nothing"
     what = f"{size} hot on node {flow.migration.source_node}"
-    stalls = node.measurement.stalls
-    if stalls:
-        return Want(0.0, f"parked: {stalls} allocations had to wait; {what}")
-    if node.pressed:
-        return Want(0.0, f"parked: tasks wait for memory {node.pressure:.1%} of the time; {what}")
+    if node.waits:
+        return Want(0.0, f"parked: {node.waits}; {what}")
     if node.saturated:
         busy = f"{node.now.bandwidth_used:.0%} of the bandwidth of node {node.id} is in use"
         return Want(0.0, f"parked: {busy}, so more there would not help; {what}")

@@ -14,6 +14,7 @@ from tierd.tuner.gate import fitting_bytes
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
+from tierd.units import BP_MAX
 
 # Seconds in which a scheme pays back what it moved beyond its rate, and in which missing room is
 # made.
@@ -59,6 +60,10 @@ DEAD_SHARE = 0.002
 # Promotion stops if tasks wait for memory for more than this share of the time, averaged over
 # seconds.
 PRESSURE_MAX = 0.05
+
+# Nobody waits for memory of a node that has this part of its headroom free above the mark. Somebody
+# may wait elsewhere: for another node, or within the limit of a cgroup.
+TIGHT_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +156,23 @@ class FastNode:
     """True if its pages have not been visited yet, so that nobody knows which are idle."""
 
     @property
-    def pressed(self) -> bool:
-        return self.measurement.stalls > 0 or self.pressure > PRESSURE_MAX
+    def waits(self) -> str:
+        """Why nothing should come up to a node for whose memory tasks wait; empty if none does."""
+        # The kernel counts stalls and the time of waiting for the whole machine.
+        stalls = self.now.stalls + (self.measurement.stalls if self._is_tight else 0)
+        if stalls:
+            return f"{stalls} allocations had to wait"
+        if self._is_tight and self.pressure > PRESSURE_MAX:
+            return f"tasks wait for memory {self.pressure:.1%} of the time"
+        return ""
+
+    @property
+    def _is_tight(self) -> bool:
+        free = self.now.free_bytes
+        if self.now.least_free_bytes is not None:
+            free = min(free, self.now.least_free_bytes)
+        headroom_bytes = self.now.total_bytes * self.limits.headroom_bp / BP_MAX
+        return free < self.now.mark_bytes + TIGHT_SHARE * headroom_bytes
 
     @property
     def saturated(self) -> bool:

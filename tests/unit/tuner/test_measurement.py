@@ -81,20 +81,34 @@ def read(before: Sample, now: Sample) -> Measurement:
     return found
 
 
-@pytest.mark.parametrize("stalls", [{"allocstall": 1}, {"direct": {0: 1}}, {"direct": {1: 1}}])
-def test_whoever_had_to_make_room_for_itself_is_a_stall(stalls: dict[str, int]) -> None:
-    """Reclaim and demotion both count, on any node, even once."""
-    seen = read(sample(), sample(1.0, 10, **stalls))  # type: ignore[arg-type]
-    assert seen.stalls == 1
-    # Stalls before the first sample do not count.
-    assert read(sample(**stalls), sample(1.0, 10, **stalls)).stalls == 0  # type: ignore[arg-type]
+def test_whoever_had_to_make_room_for_itself_is_a_stall() -> None:
+    """Reclaim is counted for the machine, demotion for the node that it leaves."""
+    for before, now, expected in (
+        (sample(), sample(1.0, 10, allocstall=1), (1, 0, 0)),
+        (sample(), sample(1.0, 10, direct={1: 1}), (0, 0, 1)),
+        (
+            sample(allocstall=1, direct={0: 1}),
+            sample(1.0, 10, allocstall=1, direct={0: 1}),
+            (0,) * 3,
+        ),
+    ):
+        found = read(before, now)
+        assert (found.stalls, *(one.stalls for one in found.nodes.values())) == expected
+
+
+def test_the_least_free_memory_is_that_of_both_samples() -> None:
+    less = sample(1.0, 10)
+    less = replace(less, nodes=tuple(replace(one, free_bytes=MIB) for one in less.nodes))
+    for before, now in ((less, sample(2.0, 20)), (sample(), less)):
+        assert read(before, now).nodes[0].least_free_bytes == MIB
 
 
 def test_background_demotion_is_no_stall() -> None:
     busy = sample(1.0, 10)
     counters = (("pgdemote_direct", 0), ("pgdemote_kswapd", 500), ("pgpromote_success", 7))
     busy = replace(busy, nodes=tuple(replace(one, counters=counters) for one in busy.nodes))
-    assert read(sample(), busy).stalls == 0
+    found = read(sample(), busy)
+    assert found.stalls == found.nodes[0].stalls == 0
 
 
 def test_what_is_sensed_is_per_window() -> None:
