@@ -9,7 +9,8 @@ down.
 from dataclasses import dataclass, replace
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner.gate import CLOSED, OPEN, Gate, Gates, Seen, until, yield_share
+from tierd.tuner.average import moving
+from tierd.tuner.gate import CLOSED, OPEN, YIELD_MIN, Gate, Gates, Seen, until, yield_share
 from tierd.units import format_size
 
 # Seconds without a touch after which a page may go down: the least, and the most. Between the two,
@@ -26,12 +27,42 @@ IDLE_PER_CALM = 0.25
 YIELD_ENOUGH = 0.25
 SHRINK_S = 20.0
 
-# A sweep that follows another one stops when the distance is less than this share of the idle time,
-# and goes on when it is the whole. The idle time grows, and both sweeps are as quick.
+# A sweep that follows another one stops when what it comes to was cleared less than this share of
+# the idle time ago, and goes on when it was the whole. The idle time grows.
 CLOSE_SHARE = 0.75
 
 # The sweep that clears is ahead by this share of the node at most.
 AHEAD_SHARE_MAX = 0.4
+
+# What was cleared longer ago than this many idle times tells nothing of what the idle time finds.
+OLD = 2.0
+
+# What was cleared within this share of the idle time counts as cleared at once.
+PIECE_SHARE = 1 / 16
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The room that demotion should make."""
+
+    lacks_bytes: float
+    least_bytes: float
+    """Below it, demotion does not begin."""
+    comes_bytes_per_s: float = 0.0
+    """How fast pages come up."""
+    beyond_bytes: float = 0.0
+    """How much more room may be made."""
+    held: str = ""
+    """Why nothing may go down now; empty if it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Memory that was cleared and not visited yet."""
+
+    bytes: float
+    at_s: float
+    """When the first of it was cleared, on the clock of its descent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +76,12 @@ class Descent:
     is_open: bool = False
     """Whether room is wanted, and visits make it."""
     follows: bool = False
-    """Whether the sweep that clears is far enough ahead for the one that demotes to follow."""
+    """Whether what the sweep that demotes comes to was cleared long enough ago."""
+    comes_bytes_per_s: float = 0.0
+    """How fast pages come up, averaged over the idle time."""
+    clock_s: float = 0.0
+    cleared: tuple[Piece, ...] = ()
+    """What lies between the two sweeps, in their order."""
     round_s: float = 0.0
     """How long this round has taken, whether the sweep was open or not."""
     visited_bytes: int = 0
@@ -55,25 +91,29 @@ class Descent:
     """The share of visited memory that went down lately."""
 
 
-def step(
-    before: Descent, seen: Seen, lacks_bytes: float, least_bytes: float, *, held: bool
-) -> tuple[Descent, Gate]:
-    """Return a descent after a tick, and whether its sweep is open.
+def step(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gate]:
+    """Return a descent after a tick, and whether its sweep is open."""
+    now = _visited(before, seen)
+    if now.visited_bytes >= seen.round_bytes and now.round_s >= now.idle_s:
+        now = replace(now, round_s=0.0, visited_bytes=0, rounds=now.rounds + 1)
+    if not _opens(before, wanted) or now.visited_bytes >= seen.round_bytes:
+        return replace(now, is_open=False), CLOSED
+    return replace(now, is_open=True), until(wanted.lacks_bytes, now.yield_share, seen)
 
-    It opens if more than `least_bytes` are lacking, and closes when nothing is.
-    """
-    now = replace(
+
+def _visited(before: Descent, seen: Seen) -> Descent:
+    return replace(
         before,
         round_s=before.round_s + seen.seconds,
         visited_bytes=before.visited_bytes + seen.visited_bytes.get(Visit.demote, 0),
         yield_share=yield_share(before.yield_share, seen, Visit.demote),
     )
-    if now.visited_bytes >= seen.round_bytes and now.round_s >= now.idle_s:
-        now = replace(now, round_s=0.0, visited_bytes=0, rounds=now.rounds + 1)
-    wanted = lacks_bytes > (0 if before.is_open else least_bytes)
-    if held or not wanted or now.visited_bytes >= seen.round_bytes:
-        return replace(now, is_open=False), CLOSED
-    return replace(now, is_open=True), until(lacks_bytes, now.yield_share, seen)
+
+
+def _opens(before: Descent, wanted: Wanted) -> bool:
+    """Return whether room should be made: from the least on, and then until nothing is lacking."""
+    least_bytes = 0 if before.is_open else wanted.least_bytes
+    return not wanted.held and wanted.lacks_bytes > least_bytes
 
 
 def calmed(before: Descent, seconds: float, *, is_long: bool, in_vain: bool) -> Descent:
@@ -88,51 +128,94 @@ def calmed(before: Descent, seconds: float, *, is_long: bool, in_vain: bool) -> 
     return before
 
 
-def follow(
-    before: Descent, seen: Seen, lacks_bytes: float, least_bytes: float, *, held: bool
-) -> tuple[Descent, Gates]:
+def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]:
     """Return a descent whose sweep follows one that clears, and which of the two are open."""
-    now = replace(
-        before,
-        visited_bytes=before.visited_bytes + seen.visited_bytes.get(Visit.demote, 0),
-        yield_share=yield_share(before.yield_share, seen, Visit.demote),
-    )
+    comes = moving(before.comes_bytes_per_s, wanted.comes_bytes_per_s, seen.seconds, before.idle_s)
+    now = _visited(before, seen)
+    if _age_s(before) > OLD * before.idle_s:
+        now = replace(now, yield_share=before.yield_share)
+    now = replace(now, comes_bytes_per_s=comes, clock_s=before.clock_s + seen.seconds)
+    now = replace(now, cleared=_cleared(now, seen))
     if now.visited_bytes >= seen.round_bytes:
         now = replace(now, visited_bytes=0, rounds=now.rounds + 1)
-    wanted = lacks_bytes > (0 if before.is_open else least_bytes)
-    if held or not wanted:
-        return replace(now, is_open=False, follows=False), {
-            Visit.demote: CLOSED,
+    close = CLOSE_SHARE if before.follows else 1.0
+    is_time = bool(now.cleared) and _age_s(now) >= close * now.idle_s
+    follows = is_time and not wanted.held and wanted.lacks_bytes > -wanted.beyond_bytes
+    if not _opens(before, wanted):
+        # What is cleared now would be visited too late when room is wanted again.
+        drain_s = max(0.0, seen.behind_bytes) / seen.bytes_per_s
+        drain = Gate(is_open=True, then_open=False, after_s=drain_s) if follows else CLOSED
+        return replace(now, is_open=False, follows=follows), {
+            Visit.demote: drain,
             Visit.clear: CLOSED,
         }
-    # Half a round at most: else nobody could tell which of the two is behind.
-    ahead = min(now.idle_s * seen.bytes_per_s, seen.round_bytes * AHEAD_SHARE_MAX)
-    close = CLOSE_SHARE if before.follows else 1.0
-    follows = seen.behind_bytes >= close * ahead
-    lasts_s = max(0.0, ahead - seen.behind_bytes) / seen.bytes_per_s
-    clear = CLOSED
-    if follows or lasts_s >= seen.seconds:
-        clear = OPEN
-    elif lasts_s > 0:
-        clear = Gate(is_open=True, then_open=False, after_s=lasts_s)
-    demote = until(lacks_bytes, now.yield_share, seen) if follows else CLOSED
-    if follows and seen.behind_bytes >= ahead + seen.seconds * seen.bytes_per_s:
-        clear = CLOSED
+    demote = CLOSED
+    if follows:
+        demote = until(wanted.lacks_bytes + wanted.beyond_bytes, now.yield_share, seen)
+    lasts_s = (_ahead_bytes(now, seen, wanted) - seen.behind_bytes) / seen.bytes_per_s
+    if follows:
+        # The other one comes nearer meanwhile.
+        lasts_s += seen.seconds
+    clear = OPEN
+    if lasts_s < seen.seconds:
+        clear = Gate(is_open=True, then_open=False, after_s=lasts_s) if lasts_s > 0 else CLOSED
     return replace(now, is_open=True, follows=follows), {Visit.demote: demote, Visit.clear: clear}
 
 
-def reason(now: Descent, sweep: Sweep, lacks_bytes: float, gate: Gate) -> str:
+def _age_s(now: Descent) -> float:
+    """Return how long ago what the sweep that demotes comes to was cleared."""
+    return now.clock_s - now.cleared[0].at_s if now.cleared else 0.0
+
+
+def _ahead_bytes(now: Descent, seen: Seen, wanted: Wanted) -> float:
+    """Return how far ahead the sweep that clears should be.
+
+    As far as is needed for the room that is wanted until then, because what is cleared and not
+    visited soon is idle for longer than it should be. Half a round at most: else nobody could tell
+    which of the two is behind.
+    """
+    room_bytes = wanted.lacks_bytes + min(now.comes_bytes_per_s * now.idle_s, wanted.beyond_bytes)
+    return min(
+        room_bytes / max(YIELD_MIN, now.yield_share),
+        now.idle_s * seen.bytes_per_s,
+        seen.round_bytes * AHEAD_SHARE_MAX,
+    )
+
+
+def _cleared(now: Descent, seen: Seen) -> tuple[Piece, ...]:
+    """Return what lies between the two sweeps, after what both did in a tick."""
+    pieces = list(now.cleared)
+    left_bytes = sum(one.bytes for one in pieces) - seen.visited_bytes.get(Visit.demote, 0)
+    # The sweeps know how far they are apart. After a restart nothing else is known.
+    left_bytes = max(0.0, min(left_bytes, seen.behind_bytes))
+    while pieces and sum(one.bytes for one in pieces[1:]) >= left_bytes:
+        del pieces[0]
+    if pieces:
+        rest_bytes = left_bytes - sum(one.bytes for one in pieces[1:])
+        pieces[0] = replace(pieces[0], bytes=rest_bytes)
+    more_bytes = seen.behind_bytes - left_bytes
+    if more_bytes > 0:
+        if pieces and now.clock_s - pieces[-1].at_s <= PIECE_SHARE * now.idle_s:
+            pieces[-1] = replace(pieces[-1], bytes=pieces[-1].bytes + more_bytes)
+        else:
+            pieces.append(Piece(more_bytes, now.clock_s))
+    return tuple(pieces)
+
+
+def reason(now: Descent, sweep: Sweep, wanted: Wanted, gate: Gate) -> str:
     """Return what a descent does now, in words."""
     if gate.is_open:
         return (
             f"visits pages: what was not touched for {now.idle_s:.0f} s goes down, "
             f"{now.yield_share:.1%} of the last ones; "
-            f"{format_size(round(lacks_bytes))} of room wanted"
+            f"{format_size(round(max(0.0, wanted.lacks_bytes)))} of room wanted"
         )
-    if now.is_open and not now.follows and not gate.is_open:
+    if now.is_open and not now.follows:
         return f"waits: pages are cleared, and visited {now.idle_s:.0f} s later"
-    if lacks_bytes <= 0:
+    if wanted.lacks_bytes <= 0:
         return f"closed: node {sweep.node} has its room"
+    if wanted.held:
+        return f"closed: {wanted.held}"
     if now.visited_bytes >= sweep.round_bytes:
         left_s = max(0.0, now.idle_s - now.round_s)
         return f"waits {left_s:.0f} s: each page is visited again after {now.idle_s:.0f} s"

@@ -11,10 +11,15 @@ from dataclasses import dataclass, field, replace
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import budget, climb, descent, push
 from tierd.tuner.budget import Budget
-from tierd.tuner.climb import Climb, Stage
-from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, Descent
-from tierd.tuner.gate import AHEAD_S, CLOSED, Gate, Room, Seen, fitting_bytes
+from tierd.tuner.climb import IDLE_PER_LAG, RESUME_SHARE, Climb, Stage
+from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, Descent, Wanted
+from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
+
+# Why a sweep is closed.
+MOSTLY_HUGE = "most pages are huge, and regions see those better"
+OVER_RATE = "it has moved more than its rate allows"
+USED_UP = "its processor time is used up (`cost`)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +145,9 @@ def _reset(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
 
 
 def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
-    before = state.climbs.get(node, Climb())
+    before = _with_target(state.climbs.get(node, Climb()), state, now, node)
     sweep, clear = now.turn(node, Visit.promote, before.rounds), now.turn(node, Visit.clear, 0)
-    room = now.rooms[sweep.target_node]
-    if not (now.seen[node].can_tell and now.can_tell(sweep.target_node)):
-        room = replace(room, stopped="most pages are huge, and regions see those better")
-    elif state.debts_bytes[sweep.id] > 0:
-        room = replace(room, stopped="it has moved more than its rate allows")
-    elif _is_used_up(state.budgets[node], runs=before.stage in (Stage.clears, Stage.takes)):
-        room = replace(room, stopped="its processor time is used up (`cost`)")
+    room = _room(before, state, now, sweep)
     above = state.descents.get(sweep.target_node, Descent())
     if room.owed_bytes and before.in_vain:
         # The heat of a node does not fall while groups exchange hot memory for hot memory.
@@ -173,6 +172,35 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     )
 
 
+def _with_target(before: Climb, state: PagesState, now: Tick, node: int) -> Climb:
+    """Return a climb whose next round goes to the next target, or to the first after it with room.
+
+    While a round is under way it has one target: the sweeps to the others are elsewhere.
+    """
+    if before.stage is Stage.rests:
+        for more in range(
+            sum(one.node == node and one.visit is Visit.promote for one in now.sweeps)
+        ):
+            sweep = now.turn(node, Visit.promote, before.rounds + more)
+            room = _room(before, state, now, sweep)
+            if not room.stopped and room.spare_bytes > RESUME_SHARE * before.ahead_bytes(room):
+                return replace(before, rounds=before.rounds + more)
+    return before
+
+
+def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
+    """Return the room that a sweep may fill, or why it may not."""
+    room = now.rooms[sweep.target_node]
+    runs = before.stage in (Stage.clears, Stage.takes)
+    if not (now.seen[sweep.node].can_tell and now.can_tell(sweep.target_node)):
+        return replace(room, stopped=MOSTLY_HUGE)
+    if state.debts_bytes[sweep.id] > 0:
+        return replace(room, stopped=OVER_RATE)
+    if _is_used_up(state.budgets[sweep.node], runs=runs):
+        return replace(room, stopped=USED_UP)
+    return room
+
+
 def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
     room = now.rooms[node]
     before = state.descents.get(node, Descent())
@@ -187,34 +215,31 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     before = descent.calmed(before, now.seen[node].seconds, is_long=is_long, in_vain=in_vain)
     # Room for what programs allocate is needed soon, whatever is idle the longest.
     idle_s = 0.0 if room.is_short else min(IDLE_S_MAX, IDLE_PER_CALM * before.calm_s)
+    if not room.is_short:
+        # A page that came up must not go down again at once.
+        idle_s = max([idle_s, *(IDLE_PER_LAG * one.lag_s for one, _ in climbs)])
     before = replace(before, idle_s=max(now.idle_s_min, idle_s))
     sweep = now.turn(node, Visit.demote, before.rounds)
     # A climb from this node clears its pages, so that all of them would look idle soon after.
     cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
     if cleared:
         before = replace(before, round_s=0.0, visited_bytes=0)
-    ahead = room.wanted_bytes
-    soon = [one.ahead_bytes(room) for one, _ in climbs if one.wants_room]
-    if soon:
-        # What is used until there is more room again comes on top.
-        comes = sum(one.comes_bytes_per_s(seen) for one, seen in climbs) * AHEAD_S
-        ahead = max(ahead, max(soon) + min(comes, room.ahead_bytes))
-    lacks = min(room.fits_bytes, room.headroom_bytes + ahead - room.free_bytes)
-    least = min(room.fits_bytes, ahead, room.ahead_bytes) / 2
-    held = cleared or state.is_new(node) or state.debts_bytes[sweep.id] > 0
-    held = held or not now.seen[node].can_tell or room.fits_bytes < fitting_bytes(sweep)
-    held = held or _is_used_up(state.budgets[node], runs=before.is_open)
+    wanted = _wanted(room, climbs)
+    wanted = replace(
+        wanted,
+        held=_held(state, now, sweep, runs=before.is_open or bool(before.cleared), cleared=cleared),
+    )
     gates: dict[str, Gate] = {}
     if is_long:
         behind = now.behind_bytes(sweep, clears[0])
         seen = replace(now.seen[node], behind_bytes=behind)
-        after, told = descent.follow(before, seen, lacks, least, held=held)
+        after, told = descent.follow(before, seen, wanted)
         gates[clears[0].id], gate = told[Visit.clear], told[Visit.demote]
     else:
-        after, gate = descent.step(before, now.seen[node], lacks, least, held=held)
+        after, gate = descent.step(before, now.seen[node], wanted)
     return replace(state, descents={**state.descents, node: after}), Decided(
         {**gates, sweep.id: gate},
-        {sweep.id: descent.reason(after, sweep, lacks, gate)},
+        {sweep.id: descent.reason(after, sweep, wanted, gate)},
         frozenset({sweep.id}) if gate.is_open else frozenset(),
     )
 
@@ -232,6 +257,38 @@ def _push(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]
         {sweep.id: push.reason(after, room, gate)},
         frozenset({sweep.id}) if gate.is_open else frozenset(),
     )
+
+
+def _wanted(room: Room, climbs: Iterable[tuple[Climb, Seen]]) -> Wanted:
+    """Return the room that is wanted for what comes up by regions and by these climbs."""
+    ahead = room.wanted_bytes
+    comes = sum(one.comes_bytes_per_s(seen) for one, seen in climbs)
+    soon = [one.ahead_bytes(room) for one, _ in climbs if one.wants_room]
+    if soon:
+        # What is used until there is more room again comes on top.
+        ahead = max(ahead, max(soon) + min(comes * AHEAD_S, room.ahead_bytes))
+    lacks = min(room.fits_bytes, room.headroom_bytes + ahead - room.free_bytes)
+    return Wanted(
+        lacks_bytes=lacks,
+        least_bytes=min(room.fits_bytes, ahead, room.ahead_bytes) / 2,
+        comes_bytes_per_s=comes,
+        beyond_bytes=min(room.fits_bytes - max(0.0, lacks), AHEAD_SHARE * room.total_bytes),
+    )
+
+
+def _held(state: PagesState, now: Tick, sweep: Sweep, *, runs: bool, cleared: bool) -> str:
+    """Return why a sweep that demotes may not run; empty if it may."""
+    if cleared:
+        return f"pages of node {sweep.node} come up, and were cleared for that"
+    if state.is_new(sweep.node):
+        return "pages may still look touched because they were filled"
+    if state.debts_bytes[sweep.id] > 0:
+        return OVER_RATE
+    if not now.seen[sweep.node].can_tell:
+        return MOSTLY_HUGE
+    if now.rooms[sweep.node].fits_bytes < fitting_bytes(sweep):
+        return f"no room on node {sweep.target_node}"
+    return USED_UP if _is_used_up(state.budgets[sweep.node], runs=runs) else ""
 
 
 def _is_used_up(left: Budget, *, runs: bool) -> bool:

@@ -13,7 +13,7 @@ from tierd.plans.plan import Sweep, Visit
 from tierd.topology import Topology
 from tierd.tuner import pages
 from tierd.tuner.budget import Budget
-from tierd.tuner.climb import Climb, Stage
+from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, IDLE_S_MIN, Descent
 from tierd.tuner.gate import CLOSED, OPEN, Room, Seen
 from tierd.tuner.pages import PagesState, Tick
@@ -93,6 +93,46 @@ def test_what_holds_a_climb_is_said(change: dict[str, object], says: str) -> Non
     assert state.climbs[1].stage is Stage.rests
     assert says in decided.reasons[UP]
     assert UP not in decided.busy
+
+
+def test_a_round_goes_to_the_next_node_that_has_room() -> None:
+    """What is hot on one socket has to stay there, and the other one may have cold memory."""
+    sockets = machine((0, 1), (2,))
+    here = tick(sockets)
+    full = replace(here, rooms={**here.rooms, 0: replace(here.rooms[0], free_bytes=FLOOR)})
+    for now, target in ((here, 0), (full, 1)):
+        state, decided = pages.decide(PagesState(), now)
+        assert f"promote-pages-2-{target}" in decided.busy
+        assert state.climbs[2].rounds == target
+    # A round that is under way keeps its target: the sweep to the other one is elsewhere.
+    begun, _ = pages.decide(PagesState(), here)
+    assert pages.decide(begun, full)[0].climbs[2].rounds == 0
+    none = replace(here, rooms=dict.fromkeys(here.rooms, full.rooms[0]))
+    assert pages.decide(PagesState(), none)[0].climbs[2].stage is Stage.rests
+
+
+def test_what_comes_up_again_and_again_is_not_idle_for_long_enough() -> None:
+    slow = replace(Climb(), lag_s=5.0)
+    state, _ = pages.decide(PagesState(climbs={1: slow}), tick())
+    assert state.descents[0].idle_s == IDLE_PER_LAG * slow.lag_s
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"over": {DOWN: 5.0}}, "more than its rate"),
+        ({"can_tell": {0: False}}, "most pages are huge"),
+    ],
+)
+def test_what_holds_a_descent_is_said(change: dict[str, object], says: str) -> None:
+    now = tick(free_bytes=FLOOR, **change)  # type: ignore[arg-type]
+    assert says in pages.decide(PagesState(), now)[1].reasons[DOWN]
+
+
+def test_a_descent_says_that_its_processor_time_is_used_up() -> None:
+    used_up = PagesState(budgets={0: Budget(-1.0), 1: Budget(-1.0)})
+    _, decided = pages.decide(used_up, tick(free_bytes=FLOOR))
+    assert "`cost`" in decided.reasons[DOWN]
 
 
 def test_a_debt_is_paid_back_at_the_rate() -> None:
