@@ -49,11 +49,11 @@ def main() -> int:
     sets = inside.begin()
     inside.configure("")
     sets.place("hot", 1, HOT_BYTES, only=True)
-    sets.heat("hot", HOT_HZ)
+    daemon = inside.started()
     facts: dict[str, Any] = {}
     wanted = ARRIVED_SHARE * HOT_BYTES / PAGE
     with starved():
-        daemon = inside.started()
+        sets.heat("hot", HOT_HZ)
         inside.within(lambda: sets.where("hot").get(0, 0) >= wanted, inside.PATIENCE_S)
         facts["pressed"] = {
             "why": inside.verb("why", "1").stdout,

@@ -6,7 +6,7 @@ page that was touched in between comes up. All pages of a node are visited in a 
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import inf
+from math import inf, log1p
 
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
@@ -64,6 +64,12 @@ REST_S_MAX = 600.0
 HELPS_SHARE = 0.03
 HEAT_S = 8.0
 
+# A long round helps too if the pages that it visited were touched less often than those of any
+# round before, by this share. The regions of a large node are so large that heat which is scattered
+# does not show in their heat.
+COOLS_SHARE = 0.1
+YOUNG_SHARE_MAX = 0.99
+
 # After a round, heat is calm until it rises. Then the climb begins anew. It rises by this share of
 # the heat of both nodes and by so many times its usual swing. What is usual is averaged over CALM_S
 # seconds.
@@ -115,6 +121,12 @@ class Climb:
     """What came up in this round."""
     expects_bytes: float = inf
     """What is expected to come up in the next round, if the last one says that."""
+    visited_bytes: int = 0
+    """The memory that was visited in this round."""
+    touches: float = 0.0
+    """The bytes that were visited in this round, each times how often a second it was touched."""
+    least_hz: float | None = None
+    """How often a second a page was touched on average, in the round in which it was the least."""
     rounds: int = 0
     yield_share: float = YIELD_FIRST
     """The share of visited memory that came up lately."""
@@ -149,6 +161,10 @@ class Climb:
         most = room.ahead_bytes
         return min(most, max(AHEAD_SHARE_MIN * most, self.expects_bytes))
 
+    def may_begin(self, room: Room) -> bool:
+        """Return whether there is room for the next pages."""
+        return not room.stopped and room.spare_bytes > RESUME_SHARE * self.ahead_bytes(room)
+
     def comes_bytes_per_s(self, seen: Seen) -> float:
         """Return how much comes up per second while both sweeps run."""
         runs = self.stage in (Stage.clears, Stage.takes)
@@ -157,7 +173,7 @@ class Climb:
 
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a tick, and which of its two sweeps open or close."""
-    now = _felt(before, seen)
+    now = _touched(_felt(before, seen), seen)
     now = replace(
         now,
         stage_s=now.stage_s + seen.seconds,
@@ -165,7 +181,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         came_bytes=now.came_bytes + seen.moved_bytes.get(Visit.promote, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
-    begins = not room.stopped and room.spare_bytes > RESUME_SHARE * now.ahead_bytes(room)
+    begins = now.may_begin(room)
     match now.stage:
         case Stage.rests if begins and now.stage_s >= now.stage_ends_s:
             begun = replace(
@@ -176,6 +192,8 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
                 lap_waited_s=0.0,
                 cleared_bytes=0,
                 came_bytes=0,
+                visited_bytes=0,
+                touches=0.0,
             )
             return _clearing(begun, seen)
         case Stage.clears if now.stage_s >= now.stage_ends_s:
@@ -239,7 +257,7 @@ def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     if seen.behind_bytes < seen.window_bytes / 2:
         # It has caught up: it would visit pages that were not cleared in this round.
         return _clearing(now, seen)
-    if now.lap_s >= LAP_S and seen.round_bytes > 2 * LAP_S * seen.bytes_per_s:
+    if now.lap_s >= LAP_S and _is_long(seen):
         now, longer_s = _lapped(now, seen, idle_s)
         if longer_s > 0:
             # The sweep that clears goes on, and the other one waits for as long.
@@ -255,10 +273,19 @@ def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
 def _lapped(now: Climb, seen: Seen, idle_s: float) -> tuple[Climb, float]:
     """Return a climb after a lap, and how much longer its lag is."""
     before_s = max(seen.window_s, now.lag_s)
-    lag_s = before_s
-    if now.lap_waited_s <= WAITED_SHARE_MAX * (now.lap_waited_s + now.lap_s):
-        lag_s = max(before_s, min(before_s * GROWTH, idle_s / IDLE_PER_LAG))
+    lag_s = max(before_s, _next_lag_s(now, seen, idle_s, now.lap_waited_s, now.lap_s))
     return replace(now, lag_s=lag_s, lap_s=0.0, lap_waited_s=0.0), lag_s - before_s
+
+
+def _next_lag_s(now: Climb, seen: Seen, idle_s: float, waited_s: float, ran_s: float) -> float:
+    """Return the lag after a lap or a round: longer, if there was room for what came up."""
+    if _lacked_room(waited_s, ran_s):
+        return now.lag_s
+    return min(max(seen.window_s, now.lag_s) * GROWTH, idle_s / IDLE_PER_LAG)
+
+
+def _lacked_room(waited_s: float, ran_s: float) -> bool:
+    return waited_s > WAITED_SHARE_MAX * (waited_s + ran_s)
 
 
 def _drain_s(seen: Seen) -> float:
@@ -273,6 +300,23 @@ def _draining(now: Climb, drain_s: float) -> tuple[Climb, Gates]:
 
 def _enter(now: Climb, stage: Stage, ends_s: float = 0.0) -> Climb:
     return replace(now, stage=stage, stage_s=0.0, stage_ends_s=ends_s)
+
+
+def _touched(now: Climb, seen: Seen) -> Climb:
+    """Add what was visited, and how often it was touched: as often as its lag tells."""
+    visited = seen.visited_bytes.get(Visit.promote, 0)
+    if not visited:
+        return now
+    young = min(YOUNG_SHARE_MAX, seen.moved_bytes.get(Visit.promote, 0) / visited)
+    hz = -log1p(-young) / max(seen.window_s, now.lag_s)
+    return replace(
+        now, visited_bytes=now.visited_bytes + visited, touches=now.touches + visited * hz
+    )
+
+
+def _is_long(seen: Seen) -> bool:
+    """Return whether a round has several laps."""
+    return seen.round_bytes > 2 * LAP_S * seen.bytes_per_s
 
 
 def _felt(now: Climb, seen: Seen) -> Climb:
@@ -293,6 +337,7 @@ def _felt(now: Climb, seen: Seen) -> Climb:
             expects_bytes=inf,
             calm_heat=None,
             least_heat=None,
+            least_hz=None,
             swing=0.0,
         )
         return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
@@ -309,17 +354,20 @@ def _ended(now: Climb, seen: Seen, idle_s: float) -> Climb:
     heat = now.heat or 0.0
     helps = HELPS_SHARE * (heat + now.heat_above)
     helped = now.least_heat is None or heat < now.least_heat - helps
-    waited = now.waited_s > WAITED_SHARE_MAX * (now.waited_s + now.took_s)
-    longer_s = max(seen.window_s, now.lag_s) * GROWTH
+    hz = now.touches / max(1, now.visited_bytes)
+    least_hz = hz if now.least_hz is None else now.least_hz
+    helped = helped or (_is_long(seen) and hz < (1 - COOLS_SHARE) * least_hz)
+    lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
     longest_s = max(took_s, REST_S_MAX)
     rest_s = 0.0 if helped else min(longest_s, max(REST_S_MIN, took_s, 2 * now.rest_s))
     return replace(
         _enter(now, Stage.rests, rest_s),
         rounds=now.rounds + 1,
-        lag_s=now.lag_s if waited else min(longer_s, idle_s / IDLE_PER_LAG),
+        lag_s=_next_lag_s(now, seen, idle_s, now.waited_s, now.took_s),
         rest_s=rest_s,
-        expects_bytes=inf if waited else NEXT_ROUND * now.came_bytes,
+        expects_bytes=inf if lacked_room else NEXT_ROUND * now.came_bytes,
+        least_hz=min(hz, least_hz),
         least_heat=heat if now.least_heat is None else min(heat, now.least_heat),
         calm_heat=heat,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import budget, climb, descent, push
 from tierd.tuner.budget import Budget
-from tierd.tuner.climb import IDLE_PER_LAG, RESUME_SHARE, Climb, Stage
+from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, Descent, Wanted
 from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
@@ -182,8 +182,7 @@ def _with_target(before: Climb, state: PagesState, now: Tick, node: int) -> Clim
             sum(one.node == node and one.visit is Visit.promote for one in now.sweeps)
         ):
             sweep = now.turn(node, Visit.promote, before.rounds + more)
-            room = _room(before, state, now, sweep)
-            if not room.stopped and room.spare_bytes > RESUME_SHARE * before.ahead_bytes(room):
+            if before.may_begin(_room(before, state, now, sweep)):
                 return replace(before, rounds=before.rounds + more)
     return before
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import log
 
 import pytest
 
@@ -225,6 +226,28 @@ def test_a_round_that_helps_is_followed_by_another_at_once() -> None:
     assert not after.in_vain
     assert ended(after, heat=80.0).in_vain
     assert after.least_heat == pytest.approx(80, rel=0.1)
+
+
+def test_a_long_round_helps_if_its_pages_are_touched_less_often_than_before() -> None:
+    """Scattered heat does not show in the heat of large regions."""
+    long = replace(visited(behind=0, heat=100.0), round_bytes=100 * ROUND)
+
+    def after(young: float, seen: Seen) -> Climb:
+        last = taking(stage=Stage.drains, least_heat=100.0, cleared_bytes=100 * ROUND, lag_s=1.0)
+        last = replace(last, least_hz=0.2, visited_bytes=0)
+        moved = {Visit.promote: int(young * ROUND)}
+        seen = replace(seen, visited_bytes={Visit.promote: ROUND}, moved_bytes=moved)
+        return climb.step(last, seen, ROOM, IDLE_S)[0]
+
+    colder = after(0.15, long)
+    assert colder.stage is Stage.rests
+    assert not colder.in_vain
+    assert colder.least_hz == pytest.approx(-log(1 - 0.15))
+    as_before = after(0.17, long)
+    assert as_before.in_vain
+    assert as_before.least_hz == pytest.approx(-log(1 - 0.17))
+    short = replace(long, round_bytes=ROUND)
+    assert after(0.15, short).in_vain, "the regions of a small node show it"
 
 
 def test_the_lag_grows_until_too_many_pages_come_up() -> None:
