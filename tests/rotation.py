@@ -22,7 +22,7 @@ EXPECTED_S = {
     "test_it_weighs_no_more_than_the_bar": 40,
     "test_protected.py": 150,
     "test_swapped.py": 240,
-    "test_the_figures_are_those_of_the_memory": 180,
+    "test_the_latencies_are_those_of_the_memory": 90,
     "test_an_arm64_kernel_does_the_same": 240,
     "test_a_cxl_device_becomes_a_tier": 240,
     "test_the_share_is_as_the_page_says": 60,
