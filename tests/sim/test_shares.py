@@ -20,7 +20,7 @@ NOISY = "a"
 QUIET = ("b", "c", "d")
 NAMES = (NOISY, *QUIET)
 
-# Cgroups that are created in a time, as quickly as 200 in a minute; each is removed after OLD others.
+# Cgroups that are made, as fast as 200 in a minute. Each is removed after OLD others have come.
 CHURNED, CHURN_S, OLD = 60, 18.0, 20
 
 EQUAL = Config(shares=tuple(ShareClass(name, (f"/{name}",)) for name in NAMES))
