@@ -20,6 +20,10 @@ IDLE_S_MIN = 8.0
 IDLE_S_MAX = 600.0
 IDLE_PER_CALM = 0.25
 
+# After a round that made less room than is still lacking, the least idle time is half as long, down
+# to this share of IDLE_S_MIN. It doubles again in IDLE_S_MIN with room.
+HURRY_MIN = 1 / 8
+
 # Where a round is long, the idle time grows only while so much of what is visited goes down. While
 # less than half of that does, it shrinks, to a half in SHRINK_S seconds: visits that find little
 # use up the budget. If the last round of promotion did not help, it grows in any case. On a small
@@ -54,6 +58,8 @@ class Wanted:
     """How much more room may be made."""
     held: str = ""
     """Why nothing may go down now; empty if it may."""
+    helps: bool = True
+    """Whether what comes up is worth the room, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,11 @@ class Descent:
     visited_bytes: int = 0
     """The memory that was visited in this round."""
     rounds: int = 0
+    made_bytes: int = 0
+    """What went down in this round."""
+    hurry: float = 1.0
+    """What the least idle time is multiplied by. Less than 1 while rounds do not make the room that
+    is wanted."""
     yield_share: float = 1.0
     """The share of visited memory that went down lately."""
 
@@ -95,7 +106,12 @@ def step(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gate]:
     """Return a descent after a tick, and whether its sweep is open."""
     now = _visited(before, seen)
     if now.visited_bytes >= seen.round_bytes and now.round_s >= now.idle_s:
-        now = replace(now, round_s=0.0, visited_bytes=0, rounds=now.rounds + 1)
+        if wanted.helps and wanted.lacks_bytes > max(wanted.least_bytes, now.made_bytes):
+            # Too few pages were idle for so long, and what is hot below waits for room.
+            now = replace(now, hurry=max(HURRY_MIN, now.hurry / 2), calm_s=now.calm_s / 2)
+        now = replace(now, round_s=0.0, visited_bytes=0, made_bytes=0, rounds=now.rounds + 1)
+    if wanted.lacks_bytes <= 0:
+        now = replace(now, hurry=min(1.0, now.hurry * 2 ** (seen.seconds / IDLE_S_MIN)))
     if not _opens(before, wanted) or now.visited_bytes >= seen.round_bytes:
         return replace(now, is_open=False), CLOSED
     return replace(now, is_open=True), until(wanted.lacks_bytes, now.yield_share, seen)
@@ -106,6 +122,7 @@ def _visited(before: Descent, seen: Seen) -> Descent:
         before,
         round_s=before.round_s + seen.seconds,
         visited_bytes=before.visited_bytes + seen.visited_bytes.get(Visit.demote, 0),
+        made_bytes=before.made_bytes + seen.moved_bytes.get(Visit.demote, 0),
         yield_share=yield_share(before.yield_share, seen, Visit.demote),
     )
 

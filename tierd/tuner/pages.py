@@ -217,7 +217,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     if not room.is_short:
         # A page that came up must not go down again at once.
         idle_s = max([idle_s, *(IDLE_PER_LAG * one.lag_s for one, _ in climbs)])
-    before = replace(before, idle_s=max(now.idle_s_min, idle_s))
+    before = replace(before, idle_s=max(now.idle_s_min * before.hurry, idle_s))
     sweep = now.turn(node, Visit.demote, before.rounds)
     # A climb from this node clears its pages, so that all of them would look idle soon after.
     cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
@@ -226,6 +226,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     wanted = _wanted(room, climbs)
     wanted = replace(
         wanted,
+        helps=not in_vain,
         held=_held(state, now, sweep, runs=before.is_open or bool(before.cleared), cleared=cleared),
     )
     gates: dict[str, Gate] = {}

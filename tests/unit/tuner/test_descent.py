@@ -9,6 +9,7 @@ from tierd.tuner import descent
 from tierd.tuner.descent import (
     AHEAD_SHARE_MAX,
     CLOSE_SHARE,
+    HURRY_MIN,
     IDLE_S_MIN,
     OLD,
     PIECE_SHARE,
@@ -222,3 +223,39 @@ def test_in_a_long_round_the_idle_time_grows_while_enough_goes_down(
 def test_the_idle_time_does_not_shrink_while_nothing_is_visited() -> None:
     before = Descent(calm_s=100.0, yield_share=0.0)
     assert descent.calmed(before, 5.0, is_long=True, in_vain=False).calm_s == 100.0
+
+
+def rounds(wanted: Wanted, count: int, moved: int = 0) -> Descent:
+    """Return a descent after some rounds in which so much went down."""
+    now = Descent(calm_s=400.0)
+    for _ in range(count):
+        now = replace(now, round_s=now.idle_s, visited_bytes=ROUND - MIB, made_bytes=moved)
+        now, _ = descent.step(now, visited(MIB), wanted)
+    return now
+
+
+def test_if_no_page_is_idle_for_so_long_the_idle_time_shrinks() -> None:
+    found = rounds(Wanted(20 * MIB, 10 * MIB), 2)
+    assert (found.hurry, found.calm_s) == (1 / 4, 100.0)
+    assert rounds(Wanted(20 * MIB, 10 * MIB), 9).hurry == HURRY_MIN
+
+
+@pytest.mark.parametrize(
+    ("wanted", "moved"),
+    [
+        (Wanted(20 * MIB, 10 * MIB), 30 * MIB),
+        (Wanted(5 * MIB, 10 * MIB), 0),
+        (Wanted(20 * MIB, 10 * MIB, helps=False), 0),
+    ],
+    ids=["enough", "little", "in vain"],
+)
+def test_the_idle_time_does_not_shrink_for_nothing(wanted: Wanted, moved: int) -> None:
+    found = rounds(wanted, 3, moved)
+    assert (found.hurry, found.calm_s) == (1.0, 400.0)
+
+
+def test_with_room_there_is_no_hurry_after_some_time() -> None:
+    now = Descent(hurry=HURRY_MIN)
+    for _ in range(int(4 * IDLE_S_MIN / SEEN.seconds)):
+        now, _ = descent.step(now, SEEN, Wanted(0, 10 * MIB))
+    assert now.hurry == 1.0
