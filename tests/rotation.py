@@ -18,6 +18,7 @@ EXPECTED_S = {
     "test_a_world_of_hours": 40,
     "test_a_panel_finds_how_much_is_hot_and_how_hot": 180,
     "test_regions_say_how_much_is_hot_less_exactly": 220,
+    "test_the_pod_does_the_whole_job_and_stops_clean": 240,
     "test_programs_are_filled_and_asked": 240,
     "test_it_weighs_no_more_than_the_bar": 40,
     "test_protected.py": 150,

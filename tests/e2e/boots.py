@@ -1,7 +1,7 @@
 """Boots a guest for a scenario, and returns the facts that the scenario printed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.contract.guests import workload
@@ -20,10 +20,12 @@ def told(
     append: str = "",
     suite: str = rootfs.SUITE,
     files: Mapping[str, bytes] | None = None,
+    programs: Sequence[str] = (),
 ) -> Any:
     argv = ("python3", "-B", "-m", f"tests.e2e.{scenario}", "--workload", "/job/workload", *words)
     given = {"workload": workload().read_bytes(), **(files or {})}
     command = guest.Command(argv, timeout_s=SCENARIO_S_MAX)
-    result = guest.run(series, machine, [command], given, append, suite).results[0]
+    verdict = guest.run(series, machine, [command], given, append, suite, programs=programs)
+    (result,) = verdict.results
     assert result.status == 0, f"{scenario} on {series}: {result.status}\n{result.stderr}"
     return json.loads(result.stdout)

@@ -118,16 +118,20 @@ def built(folder: Path) -> dict[str, Any]:
     return {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
 
 
-@pytest.mark.thorough
-def test_where_there_is_damon_stat_its_switch_alone_is_mounted(tmp_path: Path) -> None:
-    """Uncomment the lines, as the file says."""
-    copy = tmp_path / "kubernetes"
+def with_damon_stat(scratch: Path) -> Path:
+    """Return a copy of the folder with the lines uncommented, as the file says."""
+    copy = scratch / "kubernetes"
     shutil.copytree(FOLDER, copy)
     path = copy / "kustomization.yaml"
     before = path.read_text()
     path.write_text(before.replace("# components:\n#   - damon", "components:\n  - damon"))
     assert path.read_text() != before
-    rendered = built(copy)["DaemonSet"]
+    return copy
+
+
+@pytest.mark.thorough
+def test_where_there_is_damon_stat_its_switch_alone_is_mounted(tmp_path: Path) -> None:
+    rendered = built(with_damon_stat(tmp_path))["DaemonSet"]
     (made,) = rendered["spec"]["template"]["spec"]["containers"]
     mounts = [one["mountPath"] for one in made["volumeMounts"] if "module" in one["mountPath"]]
     assert mounts == ["/sys/module/damon_stat/parameters"]
