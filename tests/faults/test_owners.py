@@ -261,8 +261,9 @@ def test_the_former_setting_is_kept_if_no_kdamond_is_left(series: str) -> None:
     assert again.saved.knobs == first.saved.knobs
 
 
-# With demand the kernel does not refresh its files by itself, so they hold what was written.
-UNASKED = replace(DEFAULT, tuner=Tuner.demand)
+# With demand the kernel does not refresh its files by itself, so they hold what was written. It
+# tunes intervals only if no pages are visited.
+UNASKED = replace(DEFAULT, tuner=Tuner.demand, cost_bp=0)
 
 
 def reloaded(world: World, applied: Applied) -> None:

@@ -263,7 +263,7 @@ def _did_you_mean(group: str, key: str) -> str:
     word = key.lower().replace("-", "_")[:100]
     close = difflib.get_close_matches(word, here, n=1)
     names = {setting.key[-1]: setting.name for setting in SETTINGS}
-    if close and "." not in word and word not in names:
+    if close and "." not in word and (word in here or word not in names):
         return f", did you mean {f'{group}.' if group else ''}{close[0]}?"
     names |= {setting.name: setting.name for setting in SETTINGS}
     close = difflib.get_close_matches(word, list(names), n=1, cutoff=0.75)

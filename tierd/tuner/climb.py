@@ -60,8 +60,10 @@ REST_S_MAX = 600.0
 
 # A round helps if it brings so much of all heat up: the heat of the slow node is lower by this
 # share of the heat of both nodes. Heat is averaged over HEAT_S seconds, because a single
-# measurement varies.
+# measurement varies. If the heat of the slow node is low, the average varies too. So it must be
+# lower by SURE_SHARE of itself, or COOLS_SHARE must say the same.
 HELPS_SHARE = 0.03
+SURE_SHARE = 0.15
 HEAT_S = 8.0
 
 # A long round helps too if the pages that it visited were touched less often than those of any
@@ -353,10 +355,12 @@ def _ended(now: Climb, seen: Seen, idle_s: float) -> Climb:
     """Return a climb after a round, with the next lag, and how long it rests."""
     heat = now.heat or 0.0
     helps = HELPS_SHARE * (heat + now.heat_above)
-    helped = now.least_heat is None or heat < now.least_heat - helps
     hz = now.touches / max(1, now.visited_bytes)
     least_hz = hz if now.least_hz is None else now.least_hz
-    helped = helped or (_is_long(seen) and hz < (1 - COOLS_SHARE) * least_hz)
+    cooler = hz < (1 - COOLS_SHARE) * least_hz
+    helped = now.least_heat is None or (_is_long(seen) and cooler)
+    if now.least_heat is not None and heat < now.least_heat - helps:
+        helped = helped or cooler or heat < (1 - SURE_SHARE) * now.least_heat
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
     longest_s = max(took_s, REST_S_MAX)

@@ -110,7 +110,7 @@ def step(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gate]:
             # Too few pages were idle for so long, and what is hot below waits for room.
             now = replace(now, hurry=max(HURRY_MIN, now.hurry / 2), calm_s=now.calm_s / 2)
         now = replace(now, round_s=0.0, visited_bytes=0, made_bytes=0, rounds=now.rounds + 1)
-    if wanted.lacks_bytes <= 0:
+    if wanted.lacks_bytes <= 0 or not wanted.helps:
         now = replace(now, hurry=min(1.0, now.hurry * 2 ** (seen.seconds / IDLE_S_MIN)))
     if not _opens(before, wanted) or now.visited_bytes >= seen.round_bytes:
         return replace(now, is_open=False), CLOSED
