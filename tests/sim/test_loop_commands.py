@@ -1,7 +1,9 @@
 """The real loop on the simulated kernel: commands to it, and their immediate effect."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from errno import EINVAL
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from tierd.loop.daemon import RESCAN_S
 from tierd.record.snapshot import Snapshot, State
 from tierd.serving.inbox import Event, Verb
 from tierd.sim.sim_kernel import SimClock, SimKernel
+from tierd.sysfs import SysfsError
 
 RELOADS = {
     "nothing": Config(),
@@ -158,6 +161,46 @@ def test_a_node_that_goes_during_a_pause_is_aimed_at_no_more(series: str, name: 
     assert seen == ["0"]
     assert [made.before(second).state for second in (20, 39)] == [State.paused] * 2
     assert made.snapshots[-1].state is State.active
+
+
+@dataclass
+class Refusing:
+    """A kernel that refuses commands to its kdamonds for some time."""
+
+    kernel: SimKernel
+    refuses: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.kernel, name)
+
+    def write(self, path: str, value: str) -> None:
+        if self.refuses and path.endswith("/state"):
+            raise SysfsError("write", path, EINVAL, value)
+        self.kernel.write(path, value)
+
+
+@pytest.mark.parametrize("series", ["6.12", NEW])
+def test_a_pause_that_failed_does_not_count_as_one(series: str) -> None:
+    """After the first one fails, tierd does not know its tree. Kdamonds may still run."""
+    made = loop(series, block_pages=512)
+    kernel = Refusing(made.kernel)
+    made.sysfs = kernel
+    made.do(4.5, lambda: setattr(kernel, "refuses", True))
+    made.ask(5.5, Verb.pause)
+    made.ask(5.6, Verb.pause)
+    made.do(20.5, lambda: setattr(kernel, "refuses", False))
+    made.run(20)
+    states = [made.snapshots[-1].state]
+    made.ask(25.5, Verb.pause)
+    made.run(30)
+    states.append(made.snapshots[-1].state)
+    assert set(holds(made.kernel)) <= {"held"}
+    made.ask(30.5, Verb.resume)
+    made.run(35)
+    states.append(made.snapshots[-1].state)
+    assert states == [State.degraded, State.paused, State.active]
+    worked = [answer.exit_code == ExitCode.ok for answer in made.answers]
+    assert worked == [False, False, True, True]
 
 
 def online(kernel: SimKernel, node: int, *, yes: bool) -> Event:

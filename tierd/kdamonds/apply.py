@@ -280,6 +280,13 @@ def pause(kernel: Kernel, applied: Applied, record: Record) -> Applied:
     return _on_each(kernel, applied, range(len(applied.pids)), hold, run, record, "paused")
 
 
+def end_leftovers(kernel: Kernel, saved: SavedState) -> None:
+    """End the kdamonds that a change which failed has left. They may still move pages."""
+    if standing(kernel, saved) is Standing.ours:
+        for index in range(kernel.count()):
+            kernel.turn_off(index)
+
+
 def resume(kernel: Kernel, applied: Applied, record: Record) -> Applied:
     """End a pause."""
     hold, run = partial(_hold, kernel, applied.saved), partial(run_as_saved, kernel, applied.saved)

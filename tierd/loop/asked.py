@@ -33,6 +33,8 @@ def handle(outside: Outside, running: Running, event: Event) -> Running:
     except TierdError as error:
         answer = Answer(int(error.exit_code), f"{error}\n{error.hint}".strip())
         running = force.after_failure(outside, running, error)
+        if running.applied is None:
+            running = replace(running, trouble=f"{error}. {error.hint}".strip())
         if running.applied is None and event.verb is not Verb.pause:
             # The user asked tierd to run, so the next tick tries to start.
             running = force.retried(replace(running, paused=False), WHOLE, Retry())
@@ -77,6 +79,9 @@ def _pause(outside: Outside, running: Running) -> tuple[Running, str]:
     if running.paused:
         return running, "nothing moves already"
     if running.applied is None:
+        saved = outside.store.saved()
+        if saved is not None:
+            apply.end_leftovers(outside.kernel, saved)
         return _held(running), HELD
     applied = apply.pause(outside.kernel, running.applied, outside.store.record)
     paused = replace(running, applied=applied, paused=True, tuning=Tuning())
