@@ -89,9 +89,9 @@ def test_a_run_makes_all_that_is_not_rare_and_one_turn(
     )
     monkeypatch.setenv("TIERD_VM_CACHE", str(pytester.path / "cache"))
     seen: list[str] = []
-    for _ in range(2):
+    for _ in range(4):
         result = pytester.runpytest_subprocess("--turn", NEXT_TURN, "-v", "-p", "no:cacheprovider")
-        result.assert_outcomes(passed=3, deselected=2)
-        result.stdout.fnmatch_lines(["*test_usual PASSED*", "rare tests, turn * of 2;*"])
+        result.assert_outcomes(passed=2, deselected=3)
+        result.stdout.fnmatch_lines(["*test_usual PASSED*", "rare tests, turn * of 4;*"])
         seen += [line for line in result.outlines if "test_rare[" in line and "PASSED" in line]
     assert len({line.split()[0] for line in seen}) == 4
