@@ -127,7 +127,7 @@ PURE_IMPORTS = {
 PURE_LOCAL = {
     "tierd.configuration.config",
     "tierd.configuration.settings",
-    "tierd.configuration.share_values",
+    "tierd.configuration.class_values",
     "tierd.configuration.valuetypes",
     "tierd.configuration.yamltext",
     "tierd.doctor.facts",

@@ -46,6 +46,9 @@ class CgroupClass:
 # The name of the class of all memory that is in no class of `shares`.
 REST = "rest"
 
+# The weight of a class for which none is set, and of that class.
+WEIGHT = 100
+
 
 @dataclass(frozen=True, slots=True)
 class ShareClass:
@@ -60,7 +63,7 @@ class ShareClass:
     floor_bp: int | None = None
     """The share of the fast memory, in 1/10000, that it keeps even if its memory is cold."""
     ceiling_bp: int | None = None
-    weight: int = 100
+    weight: int = WEIGHT
     """Its part of what no floor takes, compared with the weights of others."""
 
     @property

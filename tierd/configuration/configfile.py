@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tierd.configuration import filetext, yamltext
+from tierd.configuration.class_values import SHARES_MAX
 from tierd.configuration.config import (
     SAMPLES_PER_AGGREGATION_MIN,
     CgroupClass,
@@ -351,6 +352,11 @@ _RULES = (
         ("shares", "tuner"),
         lambda c: bool(c.shares) and c.tuner not in (Tuner.auto, Tuner.demand),
         "{0} and {1}: only the tuner demand keeps shares",
+    ),
+    _Rule(
+        ("shares",),
+        lambda c: len(c.shares) > SHARES_MAX,
+        f"{{0}}: there must be at most {SHARES_MAX} classes",
     ),
     _Rule(
         ("shares",),

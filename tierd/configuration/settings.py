@@ -7,7 +7,7 @@ the value and not of the key. A setting that most people never change is in a gr
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tierd.configuration import share_values, valuetypes
+from tierd.configuration import class_values, valuetypes
 from tierd.configuration.config import Config, Mode, OnConflict, OnStop, Tuner, used_bp_for
 from tierd.configuration.valuetypes import ValueType
 
@@ -161,7 +161,7 @@ _BASIC = (
     Setting(
         ("cgroups",),
         "cgroups",
-        valuetypes.cgroups(),
+        class_values.cgroups(),
         ReloadEffect.plan,
         "{database: {include: [/database.slice]}, backup: {exclude: [/backup.slice]}}",
         "The parts of the cgroup tree that tierd manages (include) or does not manage (exclude). "
@@ -174,7 +174,7 @@ _BASIC = (
     Setting(
         ("shares",),
         "shares",
-        share_values.shares(),
+        class_values.shares(),
         ReloadEffect.plan,
         "{web: {paths: [/web.slice], floor: 20%, ceiling: 50%}, pods: {paths: ["
         '"/kubepods.slice/kubepods-burstable.slice/*"], weight: 200}}',

@@ -15,7 +15,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tierd import units
-from tierd.configuration.config import CgroupClass, CgroupMode
 from tierd.configuration.yamltext import (
     FilePlace,
     Problem,
@@ -42,7 +41,6 @@ BANDWIDTH_MIN = 1000**2
 BANDWIDTH_MAX = 100 * 1000**4
 
 _PLAIN = re.compile(r"[A-Za-z0-9/_][A-Za-z0-9/_.@+%-]*")
-_CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _SPAN = re.compile(r"([1-9][0-9]{0,9}) ?- ?([1-9][0-9]{0,9})")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):([1-9][0-9]{0,4})")
 
@@ -119,6 +117,17 @@ def duration_ms(least: int, most: int, why: str = "") -> ValueType:
 
 def duration_us(least: int, most: int, why: str = "") -> ValueType:
     return _quantity(units.parse_duration_us, write_duration, least, most, why)
+
+
+def count(least: int, most: int) -> ValueType:
+    """Return the type for a whole number."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal():
+            raise ValueError(f"expected {least} to {most}, found {shown(text)}")
+        return int(text)
+
+    return _quantity(parse, str, least, most, "")
 
 
 def span(least: int, most: int) -> ValueType:
@@ -200,15 +209,16 @@ def bandwidths() -> ValueType:
     return ValueType(allowed, partial(_bandwidths, allowed), _write_bandwidths)
 
 
-def cgroups() -> ValueType:
-    """Return the type for cgroup classes by name; a later file replaces one of the same name."""
-    allowed = "classes by name, each with paths to include or to exclude"
-    return ValueType(allowed, _cgroups, _write_cgroups, merge=_merge_classes)
-
-
 def quoted(text: str) -> str:
     """Return the text as a YAML value, in double quotes if it needs them."""
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def what(node: YamlNode) -> str:
+    """Return what stands there, for the end of a message."""
+    if isinstance(node, YamlScalar):
+        return "nothing" if node.is_null else shown(node.text)
+    return "a list" if isinstance(node, YamlList) else "a mapping"
 
 
 def write_rate(bytes_per_s: int) -> str:
@@ -239,7 +249,7 @@ def _scalar(allowed: str, parse: Callable[[str], object]) -> Callable[[YamlNode]
         if isinstance(node, YamlUnusable):
             return ParsedValue()
         if not isinstance(node, YamlScalar):
-            return _wrong(node.place, f"expected {allowed}, found {_what(node)}")
+            return _wrong(node.place, f"expected {allowed}, found {what(node)}")
         if node.is_null:
             return _wrong(
                 node.place, f"has no value: expected {allowed}; to use the default, remove the line"
@@ -283,12 +293,6 @@ def _is_host(host: str) -> bool:
     return True
 
 
-def _what(node: YamlNode) -> str:
-    if isinstance(node, YamlScalar):
-        return "nothing" if node.is_null else shown(node.text)
-    return "a list" if isinstance(node, YamlList) else "a mapping"
-
-
 def _wrong(place: FilePlace, message: str) -> ParsedValue:
     return ParsedValue(problems=(Problem(place, message),))
 
@@ -296,7 +300,7 @@ def _wrong(place: FilePlace, message: str) -> ParsedValue:
 def _tiers(node: YamlNode) -> ParsedValue:
     expected = "expected lists of node ids, fastest tier first, such as [[0], [1]]"
     if not isinstance(node, YamlList):
-        return _wrong(node.place, f"{expected}, found {_what(node)}")
+        return _wrong(node.place, f"{expected}, found {what(node)}")
     problems: list[Problem] = []
     places: dict[int, tuple[Key, FilePlace]] = {}
     tiers_read = []
@@ -327,7 +331,7 @@ def _node_ids(tier: YamlNode, problems: list[Problem]) -> list[tuple[int, FilePl
         except ValueError:
             ids = ()
         if not ids:
-            found_text = _what(entry)
+            found_text = what(entry)
             problems.append(
                 Problem(entry.place, f"expected node ids such as 0 or 2-3, found {found_text}")
             )
@@ -339,7 +343,7 @@ def _node_ids(tier: YamlNode, problems: list[Problem]) -> list[tuple[int, FilePl
 
 def _bandwidths(allowed: str, node: YamlNode) -> ParsedValue:
     if not isinstance(node, YamlMapping) or not node.entries:
-        return _wrong(node.place, f"expected {allowed}, found {_what(node)}")
+        return _wrong(node.place, f"expected {allowed}, found {what(node)}")
     problems: list[Problem] = []
     found: dict[int, object] = {}
     one = rate(BANDWIDTH_MIN, BANDWIDTH_MAX)
@@ -356,103 +360,3 @@ def _bandwidths(allowed: str, node: YamlNode) -> ParsedValue:
 
 def _write_bandwidths(pairs: tuple[tuple[int, int], ...]) -> str:
     return "{" + ", ".join(f"{node}: {write_rate(one)}" for node, one in pairs) + "}"
-
-
-def _cgroups(node: YamlNode) -> ParsedValue:
-    if isinstance(node, YamlScalar) and node.is_null:
-        return ParsedValue(())
-    if not isinstance(node, YamlMapping):
-        example = "such as database: {include: /database.slice}"
-        return _wrong(node.place, f"expected classes by name, {example}, found {_what(node)}")
-    problems: list[Problem] = []
-    places: list[tuple[Key, FilePlace]] = []
-    classes = []
-    for name, body in node.entries:
-        if not is_class_name(name.text):
-            said = f"expected a name of letters, digits, - and _, found {shown(name.text)}"
-            problems.append(Problem(name.place, said))
-            continue
-        found = _cgroup_class(name, body, problems, places)
-        if found is not None:
-            places.append(((name.text,), name.place))
-            classes.append(found)
-    return ParsedValue(tuple(classes), tuple(problems), tuple(places))
-
-
-def _cgroup_class(
-    name: YamlScalar, body: YamlNode, problems: list[Problem], places: list[tuple[Key, FilePlace]]
-) -> CgroupClass | None:
-    modes = " or ".join(CgroupMode)
-    expected = f"{name.text}: expected {modes} with paths, such as {{include: /database.slice}}"
-    if isinstance(body, YamlUnusable):
-        return None
-    if not isinstance(body, YamlMapping) or not body.entries:
-        problems.append(Problem(body.place, f"{expected}, found {_what(body)}"))
-        return None
-    unknown = [key for key, _ in body.entries if key.text not in set(CgroupMode)]
-    for key in unknown:
-        problems.append(Problem(key.place, f"{expected}, found {shown(key.text)}"))
-    if unknown:
-        return None
-    if len(body.entries) > 1:
-        place = body.entries[1][0].place
-        problems.append(Problem(place, f"{name.text}: a class has either {modes}, not both"))
-        return None
-    mode, node = body.entries[0]
-    entries = node.nodes if isinstance(node, YamlList) else (node,)
-    paths = []
-    for entry in entries:
-        path = _cgroup_path(name.text, entry, problems)
-        if path is not None:
-            paths.append(path)
-            places.append(((name.text, path), entry.place))
-    if not entries:
-        problems.append(Problem(node.place, f"{name.text}: expected paths, found an empty list"))
-    return CgroupClass(name.text, CgroupMode(mode.text), tuple(paths))
-
-
-def _cgroup_path(name: str, node: YamlNode, problems: list[Problem]) -> str | None:
-    if isinstance(node, YamlUnusable):
-        return None
-    text = node.text if isinstance(node, YamlScalar) and not node.is_null else None
-    wrong = f"expected a path, found {_what(node)}" if text is None else cgroup_path_error(text)
-    if wrong:
-        problems.append(Problem(node.place, f"{name}: {wrong}"))
-    return None if wrong else text
-
-
-def is_class_name(text: str) -> bool:
-    """Return whether the text can be the name of a class."""
-    return _CLASS_NAME.fullmatch(text) is not None
-
-
-def cgroup_path_error(path: str, *, patterns: bool = False) -> str:
-    """Return what is wrong with a path in the cgroup tree; empty if it is correct."""
-    found = f"found {shown(path)}"
-    if path.startswith("/sys/fs/cgroup"):
-        return f"expected a path from the root of the cgroup tree, without /sys/fs/cgroup, {found}"
-    if path == "/":
-        return "/ is the whole machine, which needs no class; to move nothing, use `mode: observe`"
-    if not path.startswith("/"):
-        return f"expected a path that begins with /, such as /database.slice, {found}"
-    if not path.isprintable() or len(path) > PATH_CHARACTERS_MAX:
-        return f"expected a path of printable characters, at most {PATH_CHARACTERS_MAX}, {found}"
-    if not patterns and ("*" in path or "?" in path):
-        return f"patterns are not allowed: a path includes its whole subtree, {found}"
-    if any(part in ("", ".", "..") for part in path[1:].split("/")):
-        return f"expected a path without empty parts, '.' or '..', {found}"
-    return ""
-
-
-def _write_cgroups(classes: tuple[CgroupClass, ...]) -> str:
-    bodies = (
-        f"{quoted(c.name)}: {{{c.mode}: [{', '.join(map(quoted, c.paths))}]}}" for c in classes
-    )
-    return "{" + ", ".join(bodies) + "}"
-
-
-def _merge_classes(
-    earlier: tuple[CgroupClass, ...], later: tuple[CgroupClass, ...]
-) -> tuple[CgroupClass, ...]:
-    by_name = {found.name: found for found in earlier} | {found.name: found for found in later}
-    return tuple(by_name.values())

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from tierd.configuration.class_values import cgroup_path_error
 from tierd.configuration.config import CgroupClass, CgroupMode
-from tierd.configuration.valuetypes import cgroup_path_error
 from tierd.importing.foreign import Filter, Given
 from tierd.importing.remarks import Kind, Part, Remark, remark
 from tierd.importing.scheme_settings import Moving

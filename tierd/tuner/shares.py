@@ -14,14 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from tierd.configuration.config import REST
+from tierd.configuration.config import REST, WEIGHT
 from tierd.machine.sample import GroupSample
 from tierd.plans.groups import NO_ROLES, Roles
 from tierd.tuner.measurement import Limits, Measurement
 from tierd.units import BP_MAX
-
-# The weight of all memory that is in no class: that of a class without a weight.
-REST_WEIGHT = 100
 
 # A group has its share if it has this part of it less or more. It is less than half of what may be
 # lacking for long, and more than the kernel's counts of cgroups lag behind.
@@ -222,7 +219,7 @@ def shares(
     above, below = _above_and_below(whole, fast)
     above = max(0, above - sum(one.fast_bytes for one, _ in found))
     below = max(0, below - sum(one.slow_bytes for one, _ in found))
-    found.append((Share(REST, above, below, 0.0, inf), REST_WEIGHT))
+    found.append((Share(REST, above, below, 0.0, inf), WEIGHT))
     divided = divide(found, float(capacity))
     return tuple(replace(one, share_bytes=divided[one.name]) for one, _ in found)
 

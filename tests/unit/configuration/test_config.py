@@ -298,8 +298,7 @@ WRONG = [
     ),
     (
         "cgroups: {a: /a}",
-        "1:14: cgroups: a: expected include or exclude with paths, such as {include:"
-        " /database.slice}, found '/a'",
+        "1:14: cgroups: a: expected a class, such as {include: /database.slice}, found '/a'",
     ),
     (
         "cgroups: {a: {includes: /a}}",

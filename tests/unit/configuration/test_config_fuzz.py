@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tierd.configuration import configfile, configtext
+from tierd.configuration.class_values import cgroup_path_error
 from tierd.configuration.config import (
     CgroupClass,
     CgroupMode,
@@ -18,7 +19,6 @@ from tierd.configuration.config import (
 )
 from tierd.configuration.configfile import ConfigErrors
 from tierd.configuration.settings import GROUP_KEYS, SETTINGS, Setting
-from tierd.configuration.valuetypes import cgroup_path_error
 from tierd.configuration.yamltext import DEPTH_MAX
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tierd.configuration.class_values import SHARES_MAX
 from tierd.configuration.config import Config, ShareClass
-from tierd.configuration.configfile import load
+from tierd.configuration.configfile import load, parse
 from tierd.configuration.settings import BY_FIELD
 from tierd.errors import ConfigError
 
@@ -46,9 +47,13 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("shares: {web: {paths: [/w], flor: 20%}}\n", "expected paths, floor, ceiling, weight"),
         ("shares: {web: {paths: [w]}}\n", "expected a path that begins with /"),
         ('shares: {web: {paths: ["/*"]}}\n', "a first part without a pattern"),
+        ("shares: {web: {paths: []}}\n", "web: expected paths, found an empty list"),
+        ("shares: {web: {paths: [[/w]]}}\n", "web: expected a path, found a list"),
+        ("shares: {web: /w}\n", "web: expected a class, such as {paths"),
+        ("shares: {web: {paths: [/w], weight: 10001}}\n", "web: weight: expected 1 to 10000"),
         ("shares: {web: {paths: [/w], floor: 60%, ceiling: 50%}}\n", "floor is above its ceiling"),
         ("shares: {web: {paths: [/w], floor: much}}\n", "web: floor: expected a percentage"),
-        ("shares: {web: {paths: [/w], weight: 0}}\n", "expected a weight from 1 to 10000"),
+        ("shares: {web: {paths: [/w], weight: 0}}\n", "web: weight: expected 1 to 10000, found"),
         (
             "shares: {a: {paths: [/a], floor: 60%}, b: {paths: [/b], floor: 60%}}\n",
             "the floors together must be at most 100%",
@@ -64,3 +69,21 @@ def test_what_is_wrong_is_said(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read(text, tmp_path)
     assert said in str(caught.value)
+
+
+def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read("shares: {a: {paths: [/a], flor: 1%}, b: {floor: 20%}, c: {paths: [c]}}\n", tmp_path)
+    said = str(caught.value)
+    assert "a: expected paths, floor" in said
+    assert "b: expected paths, such as" in said
+    assert "c: expected a path that begins with /" in said
+
+
+def test_the_number_of_classes_has_a_bound_also_over_several_files() -> None:
+    classes = [f"c{one}: {{paths: [/c{one}]}}" for one in range(SHARES_MAX + 1)]
+    most = ("a.yaml", f"shares: {{{', '.join(classes[1:])}}}\n")
+    assert len(parse([most]).config.shares) == SHARES_MAX
+    with pytest.raises(ConfigError) as caught:
+        parse([most, ("b.yaml", f"shares: {{{classes[0]}}}\n")])
+    assert "there must be at most 16 classes" in str(caught.value)
