@@ -14,6 +14,7 @@ from tierd.loop.recorder import Recorded
 from tierd.machine import discovery, features
 from tierd.profile import from_profile, profile
 from tierd.profile.profile import Profile
+from tierd.record.rundir import FileError
 from tierd.serving.inbox import Event, Verb
 from tierd.sim import machine_model, virtual_loop
 from tierd.sim.memory import PageSet
@@ -45,13 +46,15 @@ class Recording:
         self.store = virtual_loop.VirtualStore()
         self.inbox = virtual_loop.VirtualInbox(self.kernel)
 
-    def run(self, minutes: float) -> tuple[ExitCode, Recorded]:
+    def run(
+        self, minutes: float, write: Callable[[str], None] | None = None
+    ) -> tuple[ExitCode, Recorded]:
         around = recorder.Around(
             kernel=Kernel.patient(self.kernel, SimClock(self.kernel)),
             inbox=self.inbox,
             store=self.store,
             wall_s=lambda: 1_800_000_033.0,
-            write=self.lines.append,
+            write=write or self.lines.append,
         )
         topology, capabilities = discovery.survey(self.kernel, None), features.probe(self.kernel)
         return recorder.run(around, topology, capabilities, Random(1), minutes * 60)
@@ -138,6 +141,21 @@ def test_a_signal_ends_it_and_what_was_seen_is_kept() -> None:
     assert (code, found.minutes) == (ExitCode.ok, 2)
     assert made.profile.minutes == 2
     assert made.kernel.read(f"{KDAMONDS}/nr_kdamonds") == "0"
+
+
+def test_a_full_disk_ends_it_and_everything_is_put_back() -> None:
+    made = Recording("7.3", HOT)
+
+    def write(line: str) -> None:
+        if made.lines:
+            raise FileError("cannot write to p: No space left on device")
+        made.lines.append(line)
+
+    with pytest.raises(FileError):
+        made.run(2, write)
+    assert made.kernel.read(f"{KDAMONDS}/nr_kdamonds") == "0"
+    assert made.kernel.read(DAMON_STAT) == "Y"
+    assert made.store.state is None
 
 
 def test_a_minute_that_cannot_be_read_is_missed_and_the_rest_goes_on() -> None:

@@ -7,10 +7,11 @@ Rules of this file:
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tierd.profile import gather, profile
+from tierd.loop.minutes import Joiner
+from tierd.profile import profile
 from tierd.profile.minute import MINUTE_S
 from tierd.profile.profile import Header, Line, NoProfile, header_text, line_text
 from tierd.profile.rates import BOUNDS_HZ
@@ -34,8 +35,11 @@ class KeptProfile:
     folder: RunDir
     books: Bookkeeping
     _header: Header | None = None
-    _pending: Line | None = None
+    _lines: Joiner = field(init=False)
     _size_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self._lines = Joiner(self._write)
 
     @property
     def path(self) -> Path:
@@ -54,15 +58,11 @@ class KeptProfile:
                 return
         assert self._header is not None
         number = int((header.began_at - self._header.began_at) // MINUTE_S)
-        done, self._pending = gather.added(self._pending, replace(line, minute=number))
-        if done is not None:
-            self._write(done)
+        self._lines.add(replace(line, minute=number))
 
     def end(self) -> None:
         """Write the minutes that wait for others that are alike."""
-        if self._pending is not None:
-            self._write(self._pending)
-            self._pending = None
+        self._lines.end()
 
     def _open(self, header: Header) -> None:
         """Go on with the file that is there, or begin a new one."""

@@ -36,18 +36,14 @@ class ProfileLog:
         if not running.config.profile or running.paused or sample is None or applied is None:
             self._since = None
             return
-        before = self._since if self._is_counted(applied.plan) else None
+        before = self._since if _counts_on(self._plan, applied.plan) else None
+        self._plan = applied.plan
         passed_s = 0.0 if before is None else sample.monotonic_s - before.sample.monotonic_s
         if before is not None and passed_s < MINUTE_S:
             return
         now = self._since = self._moment(sample)
         if before is not None and now is not None and passed_s <= MINUTE_S + LATE_S:
             self._add(at, running, applied, before, now)
-
-    def _is_counted(self, plan: Plan) -> bool:
-        """Return whether the plan has the schemes of the one before. A rescan makes a new plan."""
-        before, self._plan = self._plan, plan
-        return before is plan or (before is not None and before.kdamonds == plan.kdamonds)
 
     def _moment(self, sample: Sample) -> Moment | None:
         try:
@@ -66,3 +62,11 @@ class ProfileLog:
         sizes = tuple(tier_bytes(topology).values())
         header = Header(Source.sensors, at // MINUTE_S * MINUTE_S, sizes, 0)
         self.kept.add(header, minute.line(topology, before, now, heat, 0))
+
+
+def _counts_on(before: Plan | None, plan: Plan) -> bool:
+    """Return whether the sensors of a plan go on with the counts of another one.
+
+    A rescan makes a new plan with the same schemes.
+    """
+    return before is not None and (before is plan or before.kdamonds == plan.kdamonds)

@@ -18,18 +18,19 @@ from tierd.errors import ExitCode, TierdError
 from tierd.kdamonds import apply, restore
 from tierd.kdamonds.applied import Applied
 from tierd.kdamonds.kernel import KdamondDied, Kernel
+from tierd.loop import minutes
+from tierd.loop.minutes import Joiner
 from tierd.loop.outside import Store
 from tierd.machine import cputime
 from tierd.machine.features import KDAMONDS, Capabilities
-from tierd.machine.sample_reader import read_sample, vm_events
 from tierd.plans.damon import Command
-from tierd.profile import gather, minute, panel
+from tierd.profile import minute, panel
 from tierd.profile.minute import MINUTE_S, Moment, tier_bytes
 from tierd.profile.panel import LOOKS, Look, Memory, Panel
 from tierd.profile.panel_plan import panel_plan
 from tierd.profile.profile import Header, Line, Source, header_text, line_text
 from tierd.profile.rates import BOUNDS_HZ, SAMPLES
-from tierd.serving.inbox import Inbox, Verb
+from tierd.serving.inbox import Inbox
 from tierd.topology import Topology
 
 log = logging.getLogger("tierd")
@@ -82,9 +83,10 @@ class _Watching:
     panel: Panel
     applied: Applied
     began_s: float
+    moment: Moment
+    """The counters of the machine at the end of the last minute."""
+    lines: Joiner
     memory: Memory = field(default_factory=Memory)
-    moment: Moment | None = None
-    pending: Line | None = None
     minutes: int = 0
     missed: int = 0
     cpu: cputime.CpuTotal = field(default_factory=cputime.CpuTotal)
@@ -100,18 +102,21 @@ def run(
     """Record until a signal comes, or for a time. Then put everything back."""
     first = panel.pick(topology, rng)
     plan = panel_plan(topology, capabilities, first)
+    moment = minutes.moment(around.kernel.sysfs, topology, around.clock)
     applied = apply.start(
         around.kernel, plan, around.store.record, saved=around.store.saved(), take_over=False
     )
-    now = _Watching(topology, capabilities, rng, first, applied, around.clock.monotonic())
+    began_s, lines = around.clock.monotonic(), Joiner(lambda line: around.write(line_text(line)))
+    now = _Watching(topology, capabilities, rng, first, applied, began_s, moment, lines)
     try:
         around.write(header_text(_header(around, now), BOUNDS_HZ))
-        _count(around, now)
         _watch(around, now, for_s)
     finally:
-        if now.pending is not None:
-            around.write(line_text(now.pending))
-        code = _put_back(around, now)
+        # A full disk must not leave kdamonds behind.
+        try:
+            now.lines.end()
+        finally:
+            code = _put_back(around, now.applied)
     spent_s = max(1.0, around.clock.monotonic() - now.began_s)
     return code, Recorded(now.minutes, now.missed, len(first.pages), now.cpu.total_s / spent_s)
 
@@ -127,7 +132,7 @@ def _watch(around: Around, now: _Watching, for_s: float | None) -> None:
     due_s, failures = now.began_s + FIRST_S, 0
     end_s = None if for_s is None else now.began_s + max(for_s, FIRST_S) + 1.0
     while end_s is None or due_s <= end_s:
-        if not _waited(around, due_s):
+        if not minutes.waited(around.inbox, around.clock, due_s):
             return
         try:
             _minute(around, now)
@@ -145,26 +150,14 @@ def _watch(around: Around, now: _Watching, for_s: float | None) -> None:
             due_s = around.clock.monotonic() + FIRST_S
 
 
-def _waited(around: Around, due_s: float) -> bool:
-    """Wait until a moment; return False if a signal to stop came."""
-    while (left_s := due_s - around.clock.monotonic()) > 0:
-        if any(event.verb is Verb.stop for event in around.inbox.wait(left_s)):
-            return False
-    return True
-
-
 def _minute(around: Around, now: _Watching) -> None:
     """Read the panel, and add what it shows to the profile."""
     around.kernel.patience.renew()
     hits = _hits(around, now)
     found, now.memory = panel.look(now.panel, hits, now.memory, SAMPLES)
-    before = now.moment
-    _count(around, now)
-    assert now.moment is not None
-    line = _line(now, found, before or now.moment)
-    done, now.pending = gather.added(now.pending, line)
-    if done is not None:
-        around.write(line_text(done))
+    before, marks = now.moment, now.moment.sample.watermarks
+    now.moment = minutes.moment(around.kernel.sysfs, now.topology, around.clock, marks)
+    now.lines.add(_line(now, found, before))
     now.minutes += 1
     pid = now.applied.pids[0]
     used_s = cputime.read(around.kernel.sysfs, pid, around.ticks_per_s)
@@ -196,16 +189,7 @@ def _hits(around: Around, now: _Watching) -> list[int]:
     return hits
 
 
-def _count(around: Around, now: _Watching) -> None:
-    """Read the counters of the machine."""
-    sysfs, at_s = around.kernel.sysfs, around.clock.monotonic()
-    marks = now.moment.sample.watermarks if now.moment else None
-    sample = read_sample(sysfs, now.topology, {}, at_s, marks)
-    now.moment = Moment(sample, vm_events(sysfs))
-
-
 def _line(now: _Watching, found: Look, before: Moment) -> Line:
-    assert now.moment is not None
     after = now.moment
     whole = sum(node.total_bytes for node in after.sample.nodes)
     number = round((after.sample.monotonic_s - now.began_s) / MINUTE_S) - 1
@@ -233,8 +217,8 @@ def _again(around: Around, now: _Watching, error: TierdError) -> None:
         now.applied = apply.revive(around.kernel, now.applied, error.index, around.store.record)
 
 
-def _put_back(around: Around, now: _Watching) -> ExitCode:
-    restored = restore.restore_all(around.kernel, replace(now.applied.saved))
+def _put_back(around: Around, applied: Applied) -> ExitCode:
+    restored = restore.restore_all(around.kernel, applied.saved)
     around.store.forget()
     for line in restored.left:
         log.warning("left %s", line)

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from tierd.clock import Clock
 from tierd.errors import TierdError, Unsupported
-from tierd.machine.sample_reader import read_sample, vm_events
-from tierd.profile import gather, minute, stat
+from tierd.loop import minutes
+from tierd.loop.minutes import Joiner
+from tierd.profile import minute, stat
 from tierd.profile.minute import MINUTE_S, Moment, tier_bytes
-from tierd.profile.profile import Header, Line, Source, header_text, line_text
+from tierd.profile.profile import Header, Source, header_text, line_text
 from tierd.profile.rates import BOUNDS_HZ
 from tierd.profile.stat import Stat
-from tierd.serving.inbox import Inbox, Verb
+from tierd.serving.inbox import Inbox
 from tierd.sysfs import Sysfs
 from tierd.topology import Topology
 
@@ -41,7 +42,7 @@ class Around:
 class _Watching:
     began_s: float
     before: Moment
-    pending: Line | None = None
+    lines: Joiner
     minutes: int = 0
     looks: list[Stat] = field(default_factory=list)
 
@@ -70,29 +71,22 @@ def run(around: Around, topology: Topology, for_s: float | None) -> int:
     (size_bytes,) = tier_bytes(topology).values()
     began = around.wall_s() // MINUTE_S * MINUTE_S
     around.write(header_text(Header(Source.damon_stat, began, (size_bytes,), 0), BOUNDS_HZ))
-    now = _Watching(around.clock.monotonic(), _moment(around, topology))
+    before = minutes.moment(around.sysfs, topology, around.clock)
+    lines = Joiner(lambda line: around.write(line_text(line)))
+    now = _Watching(around.clock.monotonic(), before, lines)
     end_s = None if for_s is None else now.began_s + max(for_s, MINUTE_S)
     due_s = now.began_s
     try:
         while end_s is None or due_s < end_s:
             due_s += LOOK_S
-            if not _waited(around, due_s):
+            if not minutes.waited(around.inbox, around.clock, due_s):
                 break
             _look(around, now)
             if due_s - now.began_s >= MINUTE_S * (now.minutes + 1):
                 _minute(around, now, topology, size_bytes)
     finally:
-        if now.pending is not None:
-            around.write(line_text(now.pending))
+        now.lines.end()
     return now.minutes
-
-
-def _waited(around: Around, due_s: float) -> bool:
-    """Wait until a moment; return False if a signal to stop came."""
-    while (left_s := due_s - around.clock.monotonic()) > 0:
-        if any(event.verb is Verb.stop for event in around.inbox.wait(left_s)):
-            return False
-    return True
 
 
 def _look(around: Around, now: _Watching) -> None:
@@ -105,18 +99,10 @@ def _look(around: Around, now: _Watching) -> None:
 
 
 def _minute(around: Around, now: _Watching, topology: Topology, size_bytes: int) -> None:
-    after = _moment(around, topology)
+    after = minutes.moment(around.sysfs, topology, around.clock)
     if not now.looks:
         raise TierdError(f"/{FOLDER}: all figures are zero for a minute", "is damon_stat on?")
     heat = stat.classes(now.looks, size_bytes)
-    line = minute.line(topology, now.before, after, {0: heat}, now.minutes)
-    done, now.pending = gather.added(now.pending, line)
-    if done is not None:
-        around.write(line_text(done))
+    now.lines.add(minute.line(topology, now.before, after, {0: heat}, now.minutes))
     now.before, now.minutes = after, now.minutes + 1
     now.looks.clear()
-
-
-def _moment(around: Around, topology: Topology) -> Moment:
-    sample = read_sample(around.sysfs, topology, {}, around.clock.monotonic())
-    return Moment(sample, vm_events(around.sysfs))

@@ -62,8 +62,10 @@ LEFT_OUT_BY_OVERRIDE = "left out by the override"
 def discover(
     sysfs: Sysfs, override: Override | None, bandwidths: Bandwidths | None = None
 ) -> Topology:
-    """Return the topology; raise Unsupported, with the reason, if tierd cannot manage the "
-    "machine."""
+    """Return the topology. Raise Unsupported, with the reason, if tierd cannot manage the machine.
+
+    `bandwidths` replace those of firmware.
+    """
     topology = survey(sysfs, override, bandwidths)
     require_tiers(topology)
     return topology
