@@ -41,15 +41,16 @@ def _anchors(page: Path) -> set[str]:
 
 def events() -> set[str]:
     """Return the names of all events of the loop and of commands."""
-    tree = ast.parse((ROOT / "tierd/loop/daemon.py").read_text())
     told = {
         call.args[2].value
-        for call in ast.walk(tree)
+        for path in (ROOT / "tierd/loop").glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id == "_event"
+        and ast.unparse(call.func) in ("say", "force.say")
+        and len(call.args) > 2
         and isinstance(call.args[2], ast.Constant)
     }
+    assert {"running", "degraded", "kdamond_died"} <= told
     verbs = {str(verb) for verb in VERBS.values()}
     return {str(event) for event in told} | verbs | {f"{verb}_failed" for verb in verbs}
 

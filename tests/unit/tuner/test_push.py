@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tierd.plans.plan import Visit
 from tierd.tuner import push
 from tierd.tuner.gate import CLOSED, Room, Seen
 from tierd.tuner.push import AFTER_S, Push
@@ -56,3 +57,21 @@ def test_what_is_above_a_ceiling_goes_down_at_once_and_small_amounts_stay() -> N
     none = replace(above, giving_bytes=0.0)
     now, gate = push.step(Push(), SEEN, none, held=False)
     assert "no group asks" in push.reason(now, none, gate)
+
+
+def test_a_round_is_over_when_all_pages_were_passed_and_the_next_one_begins_at_none() -> None:
+    passed = replace(SEEN, visited_bytes={Visit.push: 600 * MIB})
+    first, _ = push.step(OPEN, passed, ROOM, held=False)
+    assert (first.rounds, first.visited_bytes) == (0, 600 * MIB)
+    second, _ = push.step(first, passed, ROOM, held=False)
+    assert (second.rounds, second.visited_bytes) == (1, 0)
+
+
+def test_it_says_why_it_is_closed() -> None:
+    now, gate = push.step(Push(), SEEN, ROOM, held=False)
+    assert "cold memory may make the room" in push.reason(now, ROOM, gate)
+    late = replace(now, lacked_s=AFTER_S)
+    assert "there is room for now" in push.reason(late, ROOM, CLOSED)
+    full = replace(ROOM, free_bytes=ROOM.total_bytes)
+    assert "there is room for now" in push.reason(now, full, CLOSED)
+    assert "no other has more" in push.reason(now, replace(ROOM, giving_bytes=0.0), CLOSED)
