@@ -45,9 +45,9 @@ DEMOTE_ROUND_S = 3.0
 # on a busy machine.
 PUSH_ROUND_S = 10.0
 
-# A page that a push only passes, because it belongs to another group, costs a part of its size: one
-# over this number at least. So the pages of a group that has a sixteenth of the node are found as
-# quickly as if it had all of it.
+# A push passes the pages of other groups. A page that it passes uses up quota for a part of its
+# size: one over this number at least. So in a window a push passes up to so many times its quota,
+# and finds the pages of a small group too.
 PASSED_SHARE = 16
 
 _ROUND_S = {
@@ -61,9 +61,9 @@ _ROUND_S = {
 # takes 9 minutes then. The budget (`cost`) says for how long sweeps may run.
 PAGES_PER_S_MAX = 1 << 19
 
-# Seconds. A round that takes longer is too long to wait for: what it looked at before is then not
-# idle, and has no use as a mark of what was touched since. So a sweep that demotes follows another
-# one that clears, as a sweep that promotes does.
+# Seconds. In a round that takes longer nearly every page is touched, so a page that was idle for a
+# whole round is hard to find. There a sweep that demotes follows another one that clears, as a
+# sweep that promotes does: then the time between the two visits is the idle time.
 LONG_ROUND_S = 30.0
 
 # A sweep may find every page of a window to be one that moves. So it visits at most so many times

@@ -50,8 +50,8 @@ SOURCES = {
     Source.damon_stat: "regions, by damon_stat",
 }
 
-# Sensors find a hit in so many samples of a region by more than chance (`sensor_patterns`), at the
-# usual interval. A region with fewer may be another one in the next moment.
+# If a region has so many touches a second, its sensor counts more than chance (`sensor_patterns`),
+# at the usual interval. A region with fewer touches may count as another class in the next moment.
 SURE_HZ = 16.0
 
 # Where regions were counted: the size of pieces of equal heat. A region of a large machine is

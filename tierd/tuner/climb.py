@@ -26,9 +26,9 @@ from tierd.tuner.gate import (
 # two, both sweeps run for a while.
 RESUME_SHARE = 0.5
 
-# The room ahead is what the next round is expected to bring up: so many times what the last one
-# did, because its lag is longer. More would lie unused. It is at least this share of the room for a
-# first round.
+# The room ahead is what the next round is expected to bring up: NEXT_ROUND times what the last one
+# brought up, because its lag is longer. More room would lie unused. It is at least AHEAD_SHARE_MIN
+# of the room for a first round.
 NEXT_ROUND = 2.0
 AHEAD_SHARE_MIN = 1 / 8
 
@@ -37,8 +37,9 @@ AHEAD_SHARE_MIN = 1 / 8
 CLOSE_WINDOWS = 4
 
 # A drain ends so many windows before the place where the other sweep has stopped, because it may be
-# closed late. A page beyond that place was not cleared in this round, so it looks young. A page
-# before it looks young too, when both go on, but only since it was cleared.
+# closed late. Pages beyond that place were not cleared in this round, so all of them would look
+# young. The pages that a drain leaves out were cleared, so they look young only if they were
+# touched since then.
 SHORT_WINDOWS = 1
 
 # The factor by which the lag grows from round to round, until too many pages come up.
@@ -60,8 +61,8 @@ REST_S_MAX = 600.0
 
 # A round helps if it brings so much of all heat up: the heat of the slow node is lower by this
 # share of the heat of both nodes. Heat is averaged over HEAT_S seconds, because a single
-# measurement varies. If the heat of the slow node is low, the average varies too. So it must be
-# lower by SURE_SHARE of itself, or COOLS_SHARE must say the same.
+# measurement varies. If the heat of the slow node is low, the average varies too. So it must
+# also be lower by SURE_SHARE of itself, or the round must have helped by COOLS_SHARE.
 HELPS_SHARE = 0.03
 SURE_SHARE = 0.15
 HEAT_S = 8.0
@@ -72,9 +73,9 @@ HEAT_S = 8.0
 COOLS_SHARE = 0.1
 YOUNG_SHARE_MAX = 0.99
 
-# After a round, heat is calm until it rises. Then the climb begins anew. It rises by this share of
-# the heat of both nodes and by so many times its usual swing. What is usual is averaged over CALM_S
-# seconds.
+# After a round, heat is calm until it rises. Then the climb begins anew. Heat has risen if it is
+# above its average by WAKES_SHARE of the heat of both nodes and WAKES_SWINGS times its usual swing
+# together. The average and the swing are those of CALM_S seconds.
 WAKES_SHARE = 0.1
 WAKES_SWINGS = 3.0
 CALM_S = 60.0

@@ -31,14 +31,16 @@ HURRY_MIN = 1 / 8
 YIELD_ENOUGH = 0.25
 SHRINK_S = 20.0
 
-# A sweep that follows another one stops when what it comes to was cleared less than this share of
-# the idle time ago, and goes on when it was the whole. The idle time grows.
+# A sweep that follows another one begins when the memory that it visits next was cleared a whole
+# idle time ago. It stops only when that was less than this share of the idle time ago, because the
+# idle time may have grown meanwhile.
 CLOSE_SHARE = 0.75
 
 # The sweep that clears is ahead by this share of the node at most.
 AHEAD_SHARE_MAX = 0.4
 
-# What was cleared longer ago than this many idle times tells nothing of what the idle time finds.
+# If memory was cleared longer ago than this many idle times, the share of it that goes down is not
+# averaged: hardly any of it is still untouched.
 OLD = 2.0
 
 # What was cleared within this share of the idle time counts as cleared at once.
@@ -82,7 +84,7 @@ class Descent:
     is_open: bool = False
     """Whether room is wanted, and visits make it."""
     follows: bool = False
-    """Whether what the sweep that demotes comes to was cleared long enough ago."""
+    """Whether the memory that the sweep that demotes visits next was cleared long enough ago."""
     comes_bytes_per_s: float = 0.0
     """How fast pages come up, averaged over the idle time."""
     clock_s: float = 0.0
@@ -180,16 +182,16 @@ def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]
 
 
 def _age_s(now: Descent) -> float:
-    """Return how long ago what the sweep that demotes comes to was cleared."""
+    """Return how long ago the memory that the sweep that demotes visits next was cleared."""
     return now.clock_s - now.cleared[0].at_s if now.cleared else 0.0
 
 
 def _ahead_bytes(now: Descent, seen: Seen, wanted: Wanted) -> float:
     """Return how far ahead the sweep that clears should be.
 
-    As far as is needed for the room that is wanted until then, because what is cleared and not
-    visited soon is idle for longer than it should be. Half a round at most: else nobody could tell
-    which of the two is behind.
+    It clears only what is needed for the room that is wanted: what is cleared long before its visit
+    must be untouched for longer than the idle time. It is less than half a round ahead, because
+    else nobody could tell which of the two sweeps is behind.
     """
     room_bytes = wanted.lacks_bytes + min(now.comes_bytes_per_s * now.idle_s, wanted.beyond_bytes)
     return min(

@@ -20,14 +20,13 @@ AHEAD_SWEEP_S = 4.0
 # Demotion takes some seconds to find pages that are idle.
 AHEAD_S = 2.0
 
-# The share of visited memory that moves: what is expected to come up at first, what is expected at
-# least, and the seconds of visits over which it is averaged. All that is visited may go down at
-# first. By this share a sweep is closed before the next tick, when it will have made the room that
-# is wanted, or used the room that there is.
+# A part of what is visited moves: the yield. It tells when a sweep will have made the room that is
+# wanted, or used the room that there is. If that is before the next tick, the sweep is closed then.
+# YIELD_FIRST is the yield of promotion that is expected at first; of demotion all is expected.
+# YIELD_MIN is expected at least. The yield is averaged over YIELD_S seconds of visits.
 YIELD_FIRST = 0.5
 YIELD_MIN = 0.02
 YIELD_S = 1.0
-
 
 # A sweep that opens may run for so many windows before it is closed, and every page may move.
 WINDOWS_OPEN = 2

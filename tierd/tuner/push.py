@@ -49,7 +49,7 @@ def step(before: Push, seen: Seen, room: Room, *, held: bool) -> tuple[Push, Gat
     early = bool(room.owed_bytes) and now.lacked_s < AFTER_S
     if held or early or wanted <= (0 if before.is_open else least):
         return replace(now, is_open=False), CLOSED
-    # Its quota is for what moves, and what it only visits costs next to nothing.
+    # Its speed is that of what moves, not of what it visits.
     return replace(now, is_open=True), until(wanted, 1.0, seen)
 
 

@@ -20,18 +20,19 @@ from tierd.plans.groups import NO_ROLES, Roles
 from tierd.tuner.measurement import Limits, Measurement
 from tierd.units import BP_MAX
 
-# A group has its share if it has this part of it less or more. It is less than half of what may be
-# lacking for long, and more than the kernel's counts of cgroups lag behind.
+# A group has its share if it has less or more by this part of it at most. The kernel's counts of
+# cgroups lag behind by less than that.
 NEAR_SHARE = 0.02
 
-# A group that waits because of its ceiling waits until it has this part of it less: on a small node
-# much may come up in the second until it is told to wait.
+# A group that has reached its ceiling waits until it is below the ceiling by this part of it. On a
+# small node much may come up in the second before it is told to wait.
 WAITS_SHARE = 0.1
 
-# A group still asks if this part of what it lacks came up within ASKS_S seconds. At that pace all
-# of it would take ten minutes, which is the longest time between two chances. ASKS_S is also the
-# length of a chance: a round of visits to a small node takes 6 s. Time without room for anything to
-# come up counts less in a chance, so that it has a bound.
+# A group goes on to ask if RISES_SHARE of what it lacks came up within ASKS_S seconds. At that pace
+# all of it would take ten minutes, which is the longest time between two chances. ASKS_S is also
+# the length of a chance: a round of visits to a small node takes 6 s. A second without room for
+# anything to come up counts as NO_ROOM_WEIGHT of a second. So a chance is longer without room, and
+# still ends.
 RISES_SHARE = 1 / 64
 ASKS_S = 10.0
 NO_ROOM_WEIGHT = 1 / 6
@@ -40,9 +41,9 @@ NO_ROOM_WEIGHT = 1 / 6
 REST_S_MIN = 30.0
 REST_S_MAX = 600.0
 
-# A group gives if it has at least this part of what the one with the most has beyond its share. So
-# those that are the farthest above go down first. A push lasts only as long as the one with the
-# least of them can give, because nobody knows whose pages come first.
+# The group that is the farthest above its share gives. Another one gives too if it is above its own
+# share by at least this part of that. A push takes no more than the one with the least of them can
+# give, because nobody knows whose pages the sweep visits first.
 GIVES_SHARE = 0.5
 
 
@@ -62,7 +63,7 @@ class Share:
 
     @property
     def lacks_bytes(self) -> float:
-        """What it may get: the part of its share that it does not have, if it has so much below."""
+        """What it may get: as much as it has less than its share, and no more than it has below."""
         lacks = max(0.0, self.share_bytes - self.fast_bytes)
         return min(lacks, self.slow_bytes) if lacks > NEAR_SHARE * self.share_bytes else 0.0
 
