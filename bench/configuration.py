@@ -22,6 +22,7 @@ class Kind(StrEnum):
     damo = "damo"
     tierd = "tierd"
     oracle = "oracle"
+    recorder = "recorder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Configuration:
     @property
     def has_kdamonds(self) -> bool:
         """True if it uses DAMON."""
-        return self.kind in (Kind.damo, Kind.tierd)
+        return self.kind in (Kind.damo, Kind.tierd, Kind.recorder)
 
 
 CONFIGURATIONS = (
@@ -56,7 +57,9 @@ CONFIGURATIONS = (
     Configuration("demand", "tierd, `tuner: demand`", Kind.tierd, tuner="demand"),
     Configuration("oracle", "move_pages of the known hot set, at the cap", Kind.oracle),
 )
-BY_NAME = {configuration.name: configuration for configuration in CONFIGURATIONS}
+# It only watches, so it has no part in comparisons: bench.prediction_vm gives it a turn of its own.
+RECORD = Configuration("record", "tierd record, which moves nothing", Kind.recorder)
+BY_NAME = {configuration.name: configuration for configuration in (*CONFIGURATIONS, RECORD)}
 
 # The phases that read a store. What its best placement would serve is computed, so they need no
 # oracle that moves pages.

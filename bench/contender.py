@@ -21,9 +21,9 @@ DEMOTION_ENABLED = Path("/sys/kernel/mm/numa/demotion_enabled")
 DAMON_STAT = Path("/sys/module/damon_stat/parameters/enabled")
 
 DAMO = (sys.executable, "-c", "from damo.damo import main; main()")
-TIERD = (sys.executable, "-m", "tierd", "run", "--config")
+TIERD = (sys.executable, "-m", "tierd")
 # What the systemd unit runs after a kill.
-STOP_POST = (sys.executable, "-m", "tierd", "restore", "--after-service")
+STOP_POST = (*TIERD, "restore", "--after-service")
 KILLED = {"SERVICE_RESULT": "signal"}
 
 # In an emulated guest Python takes seconds to start. On a busy host that takes several times as
@@ -67,6 +67,9 @@ class Contender:
             case Kind.tierd:
                 self._tierd()
                 self._wait(meanwhile)
+            case Kind.recorder:
+                self._run("record", str(self.profile))
+                self._wait(meanwhile)
             case Kind.nobody | Kind.oracle:
                 meanwhile()
 
@@ -105,14 +108,22 @@ class Contender:
         return probe.text(self._log) or ""
 
     @property
+    def profile(self) -> Path:
+        """Return where a recorder writes what it has seen."""
+        return self.folder / "profile.jsonl"
+
+    @property
     def _log(self) -> Path:
         return self.folder / "contender.log"
 
     def _tierd(self) -> None:
         config = self.folder / "tierd.yaml"
         config.write_text(tierd_config(self.configuration, self.cap))
+        self._run("run", "--config", str(config))
+
+    def _run(self, *words: str) -> None:
         with self._log.open("ab") as log:
-            self.daemon = subprocess.Popen([*TIERD, str(config)], stdout=log, stderr=log)
+            self.daemon = subprocess.Popen([*TIERD, *words], stdout=log, stderr=log)
 
     def _damo(self) -> None:
         fast, slow = self.place.fast, self.place.slow

@@ -6,7 +6,7 @@ import platform
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.vm import built, guest, rootfs
 from tests.vm.errors import VmError
 from tests.vm.slow import Slowness
 from tierd.sim import machine_model
+from tierd.sim.machine_model import MachineModel
 from tierd.sysfs import RealSysfs
 
 MACHINE = "two-tier"
@@ -60,6 +61,16 @@ STRETCH = 40
 SERVING_OVERHEAD_S = 2400.0
 
 
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A machine of another size, and how many items its program gets."""
+
+    machine: MachineModel
+    items: int = 0
+    """0 is as many as fit the size of the fast node."""
+    stretch: int = STRETCH
+
+
 def serve(
     series: str,
     contenders: tuple[str, ...],
@@ -67,21 +78,22 @@ def serve(
     seconds: tuple[int, int],
     cap: int,
     seconds_max: int = 0,
+    sized: Sized | None = None,
 ) -> list[tuple[str, dict[str, Any]]]:
     """Boot a guest with slow memory, and give each contender its turn beside a program.
 
     Return the contender of each turn, and what was seen in it. With `seconds_max` no turn begins
-    for which the guest would have to be up for longer than this.
+    for which the guest would have to be up for longer than this. `sized` is another machine.
     """
     words = ("--program", name, "--turns", ",".join(contenders))
     lengths = ("--before", str(seconds[0]), "--after", str(seconds[1]), "--cap", str(cap))
-    most = ("--seconds-max", str(seconds_max))
+    most = ("--seconds-max", str(seconds_max), "--items", str(sized.items if sized else 0))
     command = guest.Command(
         ("python3", "-B", "-m", "bench.serving", *words, *lengths, *most),
         2 * sum(seconds) * len(contenders) + SERVING_OVERHEAD_S,
     )
-    two_tier = machine_model.load(MACHINE)
-    slow = Slowness(stretch=STRETCH)
+    two_tier = sized.machine if sized else machine_model.load(MACHINE)
+    slow = Slowness(stretch=sized.stretch if sized else STRETCH)
     try:
         verdict = guest.run(
             series, two_tier, [command], drivers(), append=DROPS_TRANSLATIONS,
@@ -93,7 +105,7 @@ def serve(
     if result.status != 0:
         raise BenchError(f"{name} on {series}: {result.status}\n{result.stderr[-2000:]}")
     told: dict[str, Any] = json.loads(result.stdout)
-    settings = {"slowness": asdict(slow), "machine": MACHINE, "release": verdict.release}
+    settings = {"slowness": asdict(slow), "machine": two_tier.name, "release": verdict.release}
     nodes = [node.id for node in two_tier.nodes]
     return [(one, {**seen, **settings}) for one, seen in turns.split(told, verdict.marks, nodes)]
 

@@ -5,7 +5,8 @@
 
 A store whose heat is scattered is recorded on one size of fast memory, with nobody moving
 anything. Then, for each other size, a machine of this size is booted, and the store runs there
-under tierd. Each step is one boot.
+under tierd. Each step is one boot. With `--program redis` a program of the benchmark is recorded
+in its place, and the share is that of user code's accesses that missed the caches.
 """
 
 import argparse
@@ -16,9 +17,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench import machines
+from bench import machines, program, throughput
 from bench.errors import BenchError
 from bench.prediction import Cell, load, predicted, table
+from bench.prediction_guest import CAP_BYTES_PER_S as RATE_BYTES_PER_S
 from tests.contract.guests import workload
 from tests.vm import guest
 from tests.vm.errors import VmError
@@ -37,6 +39,13 @@ FAST, SLOW = "0", "1"
 # As many as fit into a slot of the machine that made the cells.
 RECORD_MINUTES = 5
 SETTLE_S = 150
+# Seconds of a program without anybody, until it has filled its caches; and then with tierd, of
+# which the last ones are measured.
+BEFORE_S = 8
+PROGRAM_S = 210
+MEASURED_S = 60.0
+# A recorder looks a little later than each minute ends.
+SPARE_S = 15
 # Twenty times what a boot, Python and the placing need on an idle host.
 OVERHEAD_S = 600.0
 
@@ -75,10 +84,45 @@ def record(series: str) -> dict[str, Any]:
     return {**found, "series": series, "fast_mib": RECORDED_MIB, "made": machines.made()}
 
 
+def beside_program(
+    series: str, fast_mib: int, name: str, turn: str, after_s: int, items: int = 0
+) -> dict[str, Any]:
+    """Boot a machine where a program runs, give one contender its turn, and return what it told."""
+    # Memory waits next to nothing: what is asked is which node serves, and not how fast.
+    sized = machines.Sized(machine(fast_mib), items, stretch=1)
+    times = (BEFORE_S, after_s)
+    ((_, seen),) = machines.serve(series, (turn,), name, times, RATE_BYTES_PER_S, sized=sized)
+    return seen
+
+
+def record_program(series: str, name: str) -> dict[str, Any]:
+    seen = beside_program(series, RECORDED_MIB, name, "record", 60 * RECORD_MINUTES + SPARE_S)
+    told = {key: seen[key] for key in ("profile", "free", "items")}
+    made = machines.made()
+    return {**told, "program": name, "series": series, "fast_mib": RECORDED_MIB, "made": made}
+
+
+def truth_of_program(recorded: dict[str, Any], fast_mib: int) -> tuple[float, str]:
+    """Return the share that the fast node serves of a program at last, and the kernel's release."""
+    series, name, items = (recorded[key] for key in ("series", "program", "items"))
+    seen = beside_program(series, fast_mib, name, "tierd", PROGRAM_S, items)
+    end_s = seen["served"]["at_s"][-1]
+    share = throughput.window(seen, end_s - MEASURED_S, end_s).fast_share
+    if share is None:
+        raise BenchError(f"{name} on {series}, {fast_mib} MiB: no share could be read")
+    return share, seen["release"]
+
+
+def title(recorded: dict[str, Any]) -> str:
+    """Return what was recorded, in words."""
+    name = recorded.get("program")
+    return WORKLOAD if name is None else program.BY_NAME[name].title
+
+
 def work_of(recorded: dict[str, Any]) -> Work:
-    found = profile.parse("store", recorded["profile"])
+    found = profile.parse("profile", recorded["profile"])
     # For the figures it does not matter that fewer than ten minutes were recorded.
-    return from_profile.work(found, WORKLOAD)
+    return from_profile.work(found, title(recorded))
 
 
 def cell(recorded: dict[str, Any], fast_mib: int) -> Cell:
@@ -93,20 +137,25 @@ def cell(recorded: dict[str, Any], fast_mib: int) -> Cell:
     }
     fast_bytes, slow_bytes = fast_mib * MIB - own_bytes[FAST], SLOW_MIB * MIB
     row = predicted(work_of(recorded), fast_bytes, slow_bytes)
-    words = ("truth", "--settle", str(SETTLE_S))
-    found = in_guest(recorded["series"], fast_mib, words, 2 * SETTLE_S)
+    best = row.best
+    if recorded.get("program"):
+        truth, release = truth_of_program(recorded, fast_mib)
+    else:
+        words = ("truth", "--settle", str(SETTLE_S))
+        found = in_guest(recorded["series"], fast_mib, words, 2 * SETTLE_S)
+        truth, best, release = found["served"], found["best"], found["release"]
     return Cell(
-        workload=WORKLOAD,
+        workload=title(recorded),
         seed=1,
         fast_mib=fast_mib,
         predicted=round(row.guess.served, 4),
         low=round(row.guess.low, 4),
         high=round(row.guess.high, 4),
         cannot_tell=row.cannot_tell,
-        best=round(found["best"], 4),
-        truth=found["served"],
+        best=round(best, 4),
+        truth=round(truth, 4),
         made=machines.made(),
-        kernel=found["release"],
+        kernel=release,
     )
 
 
@@ -115,6 +164,7 @@ def main(arguments: Sequence[str]) -> int:
     steps = parser.add_subparsers(dest="step", required=True)
     first = steps.add_parser("record")
     first.add_argument("--kernel", default="7.2")
+    first.add_argument("--program", choices=program.BY_NAME, help="in place of the store")
     first.add_argument("--into", type=Path, required=True)
     then = steps.add_parser("cell")
     then.add_argument("--of", type=Path, required=True, help="what `record` has written")
@@ -123,7 +173,9 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     try:
         if asked.step == "record":
-            asked.into.write_text(json.dumps(record(asked.kernel)) + "\n")
+            name = asked.program
+            told = record_program(asked.kernel, name) if name else record(asked.kernel)
+            asked.into.write_text(json.dumps(told) + "\n")
             return 0
         cells = [*load(asked.save), cell(json.loads(asked.of.read_text()), asked.fast)]
     except BenchError as error:

@@ -46,6 +46,7 @@ CONTENDERS = {
     "none": Turn("no tiering", "none"),
     "numab2": Turn("NUMA balancing mode 2, with demotion by reclaim", "numab2"),
     "tierd": Turn("tierd, `tuner: demand`", "demand"),
+    "record": Turn("tierd record, which moves nothing", "record"),
     "all-fast": Turn("no tiering, all memory as fast as the fast node", "none", True),
 }
 

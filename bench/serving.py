@@ -166,7 +166,9 @@ def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> d
     running.stop()
     service.switch.set(Mode.off)
     after = placement.of(service.server)
+    recorded = {"profile": probe.text(running.profile)} if running.profile.exists() else {}
     return {
+        **recorded,
         "name": name,
         "configuration": running.configuration.name,
         "even": even,
@@ -198,6 +200,7 @@ def run(
     Path("/proc/sys/vm/drop_caches").write_text("3")
     switch = Switch()
     switch.set(Mode.off)
+    free = {str(node): probe.free_bytes(node) for node in (where.fast, where.slow)}
     items = arguments.items or chosen.items(where.fast_bytes)
     progress(f"filling {items} items")
     said = folder / "driver.out"
@@ -222,7 +225,7 @@ def run(
                 if process is not None:
                     process.kill()
                     process.wait()
-    return {"items": items, **driven.parse(said.read_text()), "turns": found}
+    return {"items": items, "free": free, **driven.parse(said.read_text()), "turns": found}
 
 
 def all_turns(
