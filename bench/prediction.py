@@ -5,6 +5,7 @@ the profile, and then the workload itself runs at these sizes under tierd. All i
 
     python -m bench.prediction --save cells.json
     python -m bench.prediction --workloads store,mixed --seeds 1,2
+    python -m bench.prediction --save cells.json --again   # predict anew, keep each truth
     python -m bench.prediction --show cells.json
 """
 
@@ -193,9 +194,10 @@ def predicted(work: Work, fast_bytes: int, slow_bytes: int) -> Point:
     return simulate.answer(work, question, Config()).points[0]
 
 
-def cell(name: str, work: Work, fast_mib: int, seed: int) -> Cell:
+def cell(name: str, work: Work, fast_mib: int, seed: int, known: Cell | None = None) -> Cell:
+    """Return a prediction and the truth, which may be known from a cell of before."""
     row = predicted(work, fast_mib * MIB, (TOTAL_MIB - fast_mib) * MIB)
-    found = truth(name, fast_mib, seed)
+    found = truth(name, fast_mib, seed) if known is None else known.truth
     guess = row.guess
     return Cell(
         name, seed, fast_mib, round(guess.served, 4), round(guess.low, 4), round(guess.high, 4),
@@ -240,20 +242,25 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--fast", default=",".join(map(str, PREDICTED_MIB)), help="sizes in MiB")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--again", action="store_true", help="predict anew, keep the truths")
     parser.add_argument("--show", type=Path)
     asked = parser.parse_args(arguments)
     if asked.show:
         print(table(load(asked.show)))
         return 0
     cells = load(asked.save) if asked.save else []
-    known = {(one.workload, one.seed, one.fast_mib) for one in cells}
+    known = {(one.workload, one.seed, one.fast_mib): one for one in cells}
     for name in asked.workloads.split(","):
         for seed in map(int, asked.seeds.split(",")):
-            wanted = [f for f in map(int, asked.fast.split(",")) if (name, seed, f) not in known]
+            sizes = [int(size) for size in asked.fast.split(",")]
+            wanted = [size for size in sizes if asked.again == ((name, seed, size) in known)]
             work = record(name, seed) if wanted else None
             for fast_mib in wanted:
                 assert work is not None
-                cells.append(cell(name, work, fast_mib, seed))
+                before = known.get((name, seed, fast_mib))
+                if before is not None:
+                    cells.remove(before)
+                cells.append(cell(name, work, fast_mib, seed, before))
                 print(table(cells[-1:]).splitlines()[2], file=sys.stderr, flush=True)
                 if asked.save:
                     asked.save.write_text(json.dumps([asdict(one) for one in cells]) + "\n")

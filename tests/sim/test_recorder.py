@@ -14,6 +14,7 @@ from tierd.loop.recorder import Recorded
 from tierd.machine import discovery, features
 from tierd.profile import from_profile, profile
 from tierd.profile.profile import Profile
+from tierd.profile.rates import CLASSES
 from tierd.record.rundir import FileError
 from tierd.serving.inbox import Event, Verb
 from tierd.sim import machine_model, virtual_loop
@@ -189,6 +190,41 @@ def test_after_ten_minutes_other_pages_are_watched() -> None:
     assert made.profile.lines[-1].idle[-1] is None
 
 
+def test_the_first_minute_of_a_panel_counts_as_much_as_the_others() -> None:
+    """A kdamond needs longer than a minute for the samples of one."""
+    made = Recording("7.3", COLD, Place(PageSet("always", 20.0), 100 * MIB, (0, 1)))
+    made.run(2)
+    (line,) = made.profile.lines
+    assert line.minutes == 2
+    # All of it is in the hottest class in both minutes, and no other memory is warm.
+    assert line.heat[0][-1] == pytest.approx(100 / 512, abs=0.05)
+    assert line.heat[0][2:-1] == (0,) * (CLASSES - 3)
+
+
+@pytest.mark.parametrize(("rate_hz", "kind"), [(20.0, 0), (120.0, 3), (2000.0, 6)])
+def test_a_closer_look_tells_how_hot_the_hottest_pages_are(rate_hz: float, kind: int) -> None:
+    """A page that is touched in every sample of 50 ms has 20 touches a second, or thousands."""
+    always = Place(PageSet("always", rate_hz, at_random=kind > 0), 100 * MIB, (0, 1))
+    made = Recording("7.3", COLD, always)
+    _, found = made.run(10)
+    assert (found.minutes, found.missed) == (10, 0)
+    counts = made.profile.lines[-1].close
+    assert sum(counts) >= from_profile.CLOSE_MIN
+    assert counts[kind] >= 0.9 * sum(counts)
+    (stretch,) = from_profile.work(made.profile, "p").stretches
+    hottest = stretch.load.heats[0]
+    assert hottest.rate_hz == pytest.approx(rate_hz, rel=0.7 if kind == 6 else 0.25)
+
+
+def test_a_signal_in_a_closer_look_ends_it_and_the_minutes_are_kept() -> None:
+    made = Recording("7.3", Place(PageSet("always", 20.0), 100 * MIB, (0, 1)))
+    made.at(608.0, lambda: Event(Verb.stop, "SIGINT"))
+    code, found = made.run(1000)
+    assert (code, found.minutes) == (ExitCode.ok, 10)
+    assert made.profile.minutes == 10
+    assert made.kernel.read(f"{KDAMONDS}/nr_kdamonds") == "0"
+
+
 def test_heat_that_moves_shows_as_drift_and_heat_that_stays_does_not() -> None:
     # 5 % of the hot set change each minute.
     shift = Shift("a-hot-program", "a-cold-program", 0.025, 30_000_000, 30_000_000)
@@ -207,7 +243,7 @@ def test_there_is_no_address_no_name_and_no_path_in_a_profile() -> None:
     # Names: the only words are those of the format.
     head, *lines = [json.loads(line) for line in made.lines]
     assert set(head) == {"schema", "source", "began_at", "tier_bytes", "pages", "bounds_hz"}
-    assert {word for line in lines for word in line} == set("mnhuilxapf")
+    assert {word for line in lines for word in line} == set("mnhuilxcapf")
     assert set(re.findall(r"[A-Za-z_]{2,}", "\n".join(made.lines[1:]))) <= {"null"}
     assert "/" not in text.replace(profile.SCHEMA, "")
     # Addresses: no number is one of a page that was watched, in bytes or in pages.

@@ -8,7 +8,7 @@ Rules of this file:
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -27,16 +27,21 @@ from tierd.plans.damon import Command
 from tierd.profile import minute, panel
 from tierd.profile.minute import MINUTE_S, Moment, tier_bytes
 from tierd.profile.panel import LOOKS, Look, Memory, Panel
-from tierd.profile.panel_plan import panel_plan
+from tierd.profile.panel_plan import CLOSE, panel_plan
 from tierd.profile.profile import Header, Line, Source, header_text, line_text
-from tierd.profile.rates import BOUNDS_HZ, SAMPLES
+from tierd.profile.rates import BOUNDS_HZ, CLOSE_AGGR_US, CLOSE_SAMPLES, SAMPLES
 from tierd.serving.inbox import Inbox
 from tierd.topology import Topology
 
 log = logging.getLogger("tierd")
 
-# A kdamond sleeps a little longer than it is told, so its minute ends a little later.
-FIRST_S = MINUTE_S + 1.0
+# A kernel sleeps for whole ticks of its clock, and part of one more: its 50 ms are up to 60. So a
+# panel has no count of a whole minute sooner. Later ones go on from the minute before.
+TICKS = 1.2
+FIRST_S = TICKS * MINUTE_S + 1.0
+LATER_S = MINUTE_S + 1.0
+# The same for a closer look.
+CLOSE_S = TICKS * CLOSE_AGGR_US / 1e6 + 1.0
 
 TRIED = f"{KDAMONDS}/0/contexts/0/schemes/0/tried_regions"
 
@@ -89,6 +94,8 @@ class _Watching:
     memory: Memory = field(default_factory=Memory)
     minutes: int = 0
     missed: int = 0
+    stopped: bool = False
+    """True if a signal came during a closer look."""
     cpu: cputime.CpuTotal = field(default_factory=cputime.CpuTotal)
 
 
@@ -143,6 +150,10 @@ def _watch(around: Around, now: _Watching, for_s: float | None) -> None:
             if failures > FAILURES_MAX:
                 raise
             _again(around, now, error)
+        if now.stopped:
+            return
+        if len(now.memory.hot) == 1:
+            due_s -= FIRST_S - LATER_S
         # Also after a new panel, whose first minute begins only then.
         due_s = max(due_s + MINUTE_S, around.clock.monotonic() + MINUTE_S / 2)
         if len(now.memory.hot) >= LOOKS:
@@ -153,39 +164,69 @@ def _watch(around: Around, now: _Watching, for_s: float | None) -> None:
 def _minute(around: Around, now: _Watching) -> None:
     """Read the panel, and add what it shows to the profile."""
     around.kernel.patience.renew()
-    hits = _hits(around, now)
+    hits = _hits(around, now.applied, now.panel.pages, SAMPLES)
     found, now.memory = panel.look(now.panel, hits, now.memory, SAMPLES)
+    last = len(now.memory.hot) >= LOOKS
+    _spent(around, now)
+    close = _closer(around, now, hits) if last else ()
     before, marks = now.moment, now.moment.sample.watermarks
     now.moment = minutes.moment(around.kernel.sysfs, now.topology, around.clock, marks)
-    now.lines.add(_line(now, found, before))
+    now.lines.add(replace(_line(now, found, before), close=close))
     now.minutes += 1
+
+
+def _spent(around: Around, now: _Watching) -> None:
+    """Count what the kdamond has used."""
     pid = now.applied.pids[0]
     used_s = cputime.read(around.kernel.sysfs, pid, around.ticks_per_s)
     if used_s is not None:
         now.cpu = cputime.advance(now.cpu, pid, used_s)
 
 
-def _hits(around: Around, now: _Watching) -> list[int]:
-    """Return in how many samples of the last minute each page of the panel was touched."""
+def _closer(around: Around, now: _Watching, hits: Sequence[int]) -> tuple[int, ...]:
+    """Look more closely at pages of the hottest class. This is the end of their panel."""
+    chosen = panel.closer(now.panel, hits, SAMPLES, now.rng)
+    if chosen is None:
+        return ()
+    plan = panel_plan(now.topology, now.capabilities, chosen, CLOSE)
+    try:
+        around.kernel.turn_off(0)
+        now.applied = apply.change_plan(around.kernel, now.applied, plan, around.store.record)
+        end_s = around.clock.monotonic() + CLOSE_S
+        if not minutes.waited(around.inbox, around.clock, end_s):
+            now.stopped = True
+            return ()
+        around.kernel.patience.renew()
+        found = _hits(around, now.applied, chosen.pages, CLOSE_SAMPLES)
+        _spent(around, now)
+        return panel.close_counts(found)
+    except TierdError as error:
+        # The minute itself was read, and a new panel is next.
+        log.warning("a closer look was missed: %s. %s", error, error.hint)
+        return ()
+
+
+def _hits(around: Around, applied: Applied, pages: Sequence[int], samples: int) -> list[int]:
+    """Return in how many of the last samples each of these pages was touched."""
     sysfs = around.kernel.sysfs
-    apply.command(around.kernel, now.applied, 0, Command.update_tried)
+    apply.command(around.kernel, applied, 0, Command.update_tried)
     # Kernels number the regions in the order of their addresses, but some leave numbers out.
     names = sorted((name for name in sysfs.listdir(TRIED) if name.isdigit()), key=int)
-    if len(names) != len(now.panel.pages):
+    if len(names) != len(pages):
         raise TierdError(
-            f"/{TRIED}: expected {len(now.panel.pages)} regions, one for each page of the panel, "
+            f"/{TRIED}: expected {len(pages)} regions, one for each page of the panel, "
             f"found {len(names)}",
             "the next panel may fit: memory that was taken away has no pages",
         )
     hits = []
-    for name, page in zip(names, now.panel.pages, strict=True):
+    for name, page in zip(names, pages, strict=True):
         start = figures.number(f"{TRIED}/{name}/start", sysfs.reread(f"{TRIED}/{name}/start"))
         if start != page:
             raise TierdError(f"/{TRIED}/{name}/start: expected {page}, found {start}")
         path = f"{TRIED}/{name}/nr_accesses"
         # The count of the last minute fades while the next one grows: the sum may be one too many.
-        hits.append(min(SAMPLES, figures.number(path, sysfs.reread(path))))
-    apply.command(around.kernel, now.applied, 0, Command.clear_tried)
+        hits.append(min(samples, figures.number(path, sysfs.reread(path))))
+    apply.command(around.kernel, applied, 0, Command.clear_tried)
     return hits
 
 

@@ -11,7 +11,15 @@ from math import ceil, log
 from tierd.profile.load import Heat, Load, Stretch, Work, ordered
 from tierd.profile.panel import DISTANCES, HOT_SHARE, LAGS, LOOKS, Kept
 from tierd.profile.profile import Line, Profile, Source
-from tierd.profile.rates import BOUNDS_HZ, CLASSES, HOTTEST, TOUCHES_HZ
+from tierd.profile.rates import (
+    BOUNDS_HZ,
+    CLASSES,
+    CLOSE_BOUNDS_HZ,
+    CLOSE_TOUCHES_HZ,
+    HOTTEST,
+    LEAST_HOT_HZ,
+    TOUCHES_HZ,
+)
 from tierd.units import format_size
 
 # The parts of the time, in the order of what they need, that become one stretch each.
@@ -31,6 +39,9 @@ PIECES = (256 << 10, 4 << 20, 64 << 20)
 
 # Where fewer hot pages were followed for some minutes, their drift is not known.
 FOLLOWED_MIN = 50
+
+# Where fewer of the hottest pages were looked at more closely, it is not known how hot they are.
+CLOSE_MIN = 20
 
 # Each class of heat is cut into so many, because its pages are not all alike.
 CUTS = 3
@@ -130,6 +141,7 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
         key=lambda one: one.need_bytes,
     )
     piece, drift = piece_bytes(profile.lines), drift_per_minute(profile.lines)
+    close = close_shares(profile.lines)
     # Pairs of a panel say how the hottest pages lie, and regions are pieces all of them.
     share = HOT_SHARE
     if profile.header.source is not Source.panel:
@@ -139,7 +151,7 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
         classes = tuple(
             sum(one.classes[kind] * one.minutes for one in part) / total for kind in range(CLASSES)
         )
-        load = Load(spread(classes, tail=tail), piece, share, drift)
+        load = Load(spread(classes, close, tail=tail), piece, share, drift)
         yield Stretch(load, total / profile.minutes)
 
 
@@ -181,16 +193,42 @@ def _plain(classes: Sequence[float]) -> tuple[Heat, ...]:
     return ordered(Heat(rate, size) for rate, size in zip(TOUCHES_HZ, classes, strict=True))
 
 
-def spread(classes: Sequence[float], *, tail: bool = True) -> tuple[Heat, ...]:
-    """Return the heats of memory in classes: each class is cut into a few, by its neighbours."""
+def spread(
+    classes: Sequence[float], close: Sequence[float] = (), *, tail: bool = True
+) -> tuple[Heat, ...]:
+    """Return the heats of memory in classes: each class is cut into a few, by its neighbours.
+
+    `close` has the shares of the hottest class in each class of the closer look, if they are known.
+    Without `tail` no page is hotter than was seen.
+    """
     heats = [Heat(0.0, classes[0])]
     for kind in range(1, HOTTEST):
         low = BOUNDS_HZ[kind - 2] if kind > 1 else TOUCHES_HZ[1] / 2
         high = BOUNDS_HZ[kind - 1]
         before = classes[kind - 1] if kind > 1 else classes[kind]
         heats += _cut(classes[kind], before, classes[kind + 1], low, high)
-    heats += _tail(classes) if tail else [Heat(TOUCHES_HZ[HOTTEST], classes[HOTTEST])]
+    top = classes[HOTTEST]
+    if close:
+        parts = [top * share for share in close]
+        heats += map(Heat, CLOSE_TOUCHES_HZ[:-1], parts[:-1])
+        hottest_hz, edges = CLOSE_TOUCHES_HZ[-1], CLOSE_BOUNDS_HZ[-2:]
+        below, top = parts[-2:]
+    else:
+        # A page that is touched at even intervals may be touched no more than once per sample.
+        hottest_hz = TOUCHES_HZ[HOTTEST] if tail else LEAST_HOT_HZ
+        edges, below = BOUNDS_HZ[-2:], classes[HOTTEST - 1]
+    heats += _tail(below, top, edges, hottest_hz) if tail else [Heat(hottest_hz, top)]
     return ordered(heats)
+
+
+def close_shares(lines: Sequence[Line]) -> tuple[float, ...]:
+    """Return the share of the hottest memory in each class of the closer look.
+
+    Nothing if too few pages were looked at.
+    """
+    counts = [sum(one) for one in zip(*(line.close for line in lines if line.close), strict=True)]
+    total = sum(counts)
+    return tuple(one / total for one in counts) if total >= CLOSE_MIN else ()
 
 
 def _cut(size: float, before: float, after: float, low: float, high: float) -> Iterator[Heat]:
@@ -204,16 +242,16 @@ def _cut(size: float, before: float, after: float, low: float, high: float) -> I
         yield Heat(rate, size / CUTS * (1 + 2 * slope * (place - 0.5)))
 
 
-def _tail(classes: Sequence[float]) -> Iterator[Heat]:
+def _tail(below: float, top: float, edges: tuple[float, ...], hottest_hz: float) -> Iterator[Heat]:
     """Yield the hottest class. Its rates are too high to be seen, so they follow those below it.
 
+    `edges` are the bounds of the class below it, and `hottest_hz` is the rate if none can follow.
     In a store whose heat falls by Zipf's law a few pages have much of all touches.
     """
-    top, below = classes[HOTTEST], classes[HOTTEST - 1]
-    least = BOUNDS_HZ[-1]
-    power = log((top + below) / top) / log(least / BOUNDS_HZ[-2]) if top and below else 0.0
+    least = edges[1]
+    power = log((top + below) / top) / log(least / edges[0]) if top and below else 0.0
     if not TAIL_POWERS[0] <= power <= TAIL_POWERS[1]:
-        yield Heat(TOUCHES_HZ[HOTTEST], top)
+        yield Heat(hottest_hz, top)
         return
     rate = least
     for step in range(TAIL_STEPS):

@@ -58,6 +58,7 @@ def joined(lines: Sequence[Line]) -> Line:
         idle=tuple(last(one) for one in zip(*(line.idle for line in lines), strict=True)),
         lasting=tuple(kept(one) for one in zip(*(line.lasting for line in lines), strict=True)),
         hot=kept([line.hot for line in lines]),
+        close=tuple(map(sum, zip(*(line.close for line in lines if line.close), strict=True))),
         near=tuple(kept(one) for one in zip(*(line.near for line in lines), strict=True)),
         alloc_bytes_per_s=round(mean([line.alloc_bytes_per_s for line in lines])),
         pressure=mean([line.pressure for line in lines]),

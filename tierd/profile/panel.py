@@ -12,7 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tierd.profile.rates import CLASSES, TOUCHES_HZ, class_of, rate_hz
+from tierd.profile.rates import (
+    CLASSES,
+    CLOSE_CLASSES,
+    HOTTEST,
+    TOUCHES_HZ,
+    class_of,
+    close_class_of,
+    rate_hz,
+)
 from tierd.ranges import Range, merge
 from tierd.topology import Topology
 
@@ -28,6 +36,10 @@ DISTANCES = (64 << 10, 1 << 20, 16 << 20)
 
 # A panel is watched for so many minutes, then a new one is picked.
 LOOKS = 10
+
+# So many pages of the hottest class are looked at more closely, once in the time of a panel. They
+# then cost as many samples a second as the whole panel does.
+CLOSE_PAGES = 100
 
 # In how many looks before this one a page was hot, or idle.
 LAGS = (1, 3, 9)
@@ -100,6 +112,30 @@ def pick(topology: Topology, rng: Random, pages: int = PAGES) -> Panel:
     ordered = tuple(sorted(weights))
     weighed = tuple(weights[page] for page in ordered)
     return Panel(tuple(pairs), ordered, weighed, topology.page_bytes)
+
+
+def closer(panel: Panel, hits: Sequence[int], samples: int, rng: Random) -> Panel | None:
+    """Return pages of the hottest class, for a closer look; None if there is none."""
+    hottest = [
+        place for place, one in enumerate(hits) if class_of(rate_hz(one, samples)) == HOTTEST
+    ]
+    chosen = sorted(rng.sample(hottest, min(CLOSE_PAGES, len(hottest))))
+    if not chosen:
+        return None
+    return Panel(
+        (),
+        tuple(panel.pages[place] for place in chosen),
+        tuple(panel.weight_bytes[place] for place in chosen),
+        panel.page_bytes,
+    )
+
+
+def close_counts(hits: Iterable[int]) -> tuple[int, ...]:
+    """Return how many pages of a closer look are in each of its classes."""
+    found = [0] * CLOSE_CLASSES
+    for one in hits:
+        found[close_class_of(one)] += 1
+    return tuple(found)
 
 
 def _page_at(ranges: Sequence[Range], offset: int, page_bytes: int) -> int:

@@ -21,7 +21,7 @@ from tierd.plans.knobs import knobs
 from tierd.plans.plan import Controller, Plan, TunerChoice, Watch
 from tierd.plans.safety import require_safe
 from tierd.profile.panel import Panel
-from tierd.profile.rates import AGGR_US, SAMPLE_US
+from tierd.profile.rates import AGGR_US, CLOSE_AGGR_US, CLOSE_SAMPLE_US, SAMPLE_US
 from tierd.topology import Topology
 
 # How often the scheme looks at the counts. A command that reads them waits for it.
@@ -33,7 +33,13 @@ NR_REGIONS_MIN = 10
 EVERYTHING = AccessPattern(Span(0, ULONG_MAX), Span(0, UINT_MAX), Span(0, UINT_MAX))
 
 
-def panel_plan(topology: Topology, capabilities: Capabilities, panel: Panel) -> Plan:
+MINUTE = Intervals(SAMPLE_US, AGGR_US, AGGR_US, None)
+CLOSE = Intervals(CLOSE_SAMPLE_US, CLOSE_AGGR_US, CLOSE_AGGR_US, None)
+
+
+def panel_plan(
+    topology: Topology, capabilities: Capabilities, panel: Panel, intervals: Intervals = MINUTE
+) -> Plan:
     """Return the plan that watches the pages of a panel."""
     for needed in (Feature.sysfs, Feature.paddr):
         if not capabilities.has(needed) and needed not in capabilities.unknown:
@@ -54,7 +60,7 @@ def panel_plan(topology: Topology, capabilities: Capabilities, panel: Panel) -> 
     )
     context = Context(
         operations=Operations.paddr,
-        intervals=Intervals(SAMPLE_US, AGGR_US, AGGR_US, None),
+        intervals=intervals,
         # A page is a region already, so DAMON has nothing to split.
         nr_regions=Span(NR_REGIONS_MIN, max(2 * count, NR_REGIONS_MIN)),
         ranges=panel.ranges,

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from tierd.errors import TierdError
 from tierd.profile.panel import DISTANCES, LAGS, Kept
-from tierd.profile.rates import CLASSES
+from tierd.profile.rates import CLASSES, CLOSE_CLASSES
 from tierd.record import fields
 from tierd.units import BP_MAX
 
@@ -72,6 +72,8 @@ class Line:
     lasting: tuple[Kept, ...] = (NONE_KEPT,) * len(LAGS)
     hot: Kept = NONE_KEPT
     near: tuple[Kept, ...] = (NONE_KEPT,) * len(DISTANCES)
+    close: tuple[int, ...] = ()
+    """Of the hottest pages: how many a closer look found in each of its classes; or nothing."""
     alloc_bytes_per_s: int = 0
     pressure: float = 0.0
     """The share of the time in which some task waited for memory."""
@@ -123,6 +125,9 @@ class LineDocument(TypedDict):
     x: list[list[int]]
     """Of so many pages so many are hot: of all pages, and of those whose mate is hot, where the
     mate is 64 KiB, 1 MiB and 16 MiB away."""
+    c: list[int]
+    """Pages of the hottest class that were looked at more closely: how many are touched less than
+    28, 50, 90, 160, 280 and 500 times per second, and how many more often; empty if none were."""
     a: int
     """Memory that is allocated, in bytes per second."""
     p: int
@@ -152,6 +157,7 @@ def line_text(line: Line) -> str:
         "i": [None if one is None else round(one * BP_MAX) for one in line.idle],
         "l": [[one.before, one.now] for one in line.lasting],
         "x": [[one.before, one.now] for one in (line.hot, *line.near)],
+        "c": list(line.close),
         "a": line.alloc_bytes_per_s,
         "p": round(line.pressure * BP_MAX),
         "f": round(line.major_faults_per_s, 1),
@@ -218,10 +224,15 @@ def _line(raw: Mapping[str, Any], tiers: int) -> Line:
         lasting=tuple(_kept(one) for one in _list(raw["l"], len(LAGS))),
         hot=hot,
         near=tuple(near),
+        close=_close(raw.get("c", [])),
         alloc_bytes_per_s=fields.whole(raw["a"]),
         pressure=_share(raw["p"]),
         major_faults_per_s=fields.seconds(raw["f"]),
     )
+
+
+def _close(raw: object) -> tuple[int, ...]:
+    return tuple(fields.whole(one, COUNT_MAX) for one in _list(raw, CLOSE_CLASSES)) if raw else ()
 
 
 def _list(raw: object, count: int) -> list[Any]:

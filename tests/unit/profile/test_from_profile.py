@@ -113,6 +113,33 @@ def test_memory_that_saturates_all_together_has_no_tail() -> None:
     assert [one.bytes / GIB for one in load.heats] == [10.0, 100.0]
 
 
+def test_how_hot_the_hottest_memory_is_follows_from_the_closer_look() -> None:
+    classes = (100.0 * GIB, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0 * GIB)
+    close = (0.9, 0.0, 0.0, 0.1, 0.0, 0.0, 0.0)
+    load = Load(from_profile.spread(classes, close))
+    assert [(one.rate_hz, one.bytes / GIB) for one in load.heats] == [
+        (120.0, pytest.approx(1.0)), (24.0, pytest.approx(9.0)), (0.0, pytest.approx(100.0))
+    ]  # fmt: skip
+    # Without it 10 GiB might have 20 touches a second or many more.
+    rates = [from_profile.spread(classes, tail=tail)[0].rate_hz for tail in (True, False)]
+    assert rates == [80.0, 20.0]
+
+
+def test_a_closer_look_at_a_few_pages_says_nothing() -> None:
+    few = replace(LINE, close=(10, 0, 0, 0, 0, 0, 0))
+    assert from_profile.close_shares([few]) == ()
+    assert from_profile.close_shares([few, replace(LINE, close=()), few])[0] == 1.0
+
+
+def test_beyond_the_closer_look_the_tail_goes_on() -> None:
+    classes = (0.0,) * (CLASSES - 1) + (10.0 * GIB,)
+    close = (0.3, 0.2, 0.15, 0.12, 0.1, 0.07, 0.06)
+    heats = from_profile.spread(classes, close)
+    assert heats[0].rate_hz > 2000
+    assert sum(one.bytes for one in heats) == pytest.approx(10 * GIB)
+    assert from_profile.spread(classes, close, tail=False)[0].rate_hz == 800.0
+
+
 def test_that_the_tail_was_not_seen_widens_the_interval_downwards() -> None:
     slow = [0.0] * CLASSES
     slow[0], slow[6], slow[7], slow[8] = 0.9, 0.06, 0.03, 0.01

@@ -9,7 +9,7 @@ from tests.fixtures import machines
 from tierd.machine import discovery
 from tierd.profile import panel
 from tierd.profile.panel import Kept, Memory, Pair, Panel
-from tierd.profile.rates import SAMPLES
+from tierd.profile.rates import CLOSE_SAMPLES, SAMPLES
 from tierd.ranges import merge
 from tierd.topology import Topology
 
@@ -110,3 +110,15 @@ def test_when_nothing_is_touched_nothing_is_hot() -> None:
     look, _ = panel.look(four(), [0, 0, 0, 0], Memory(), SAMPLES)
     assert look.hot == Kept(4, 0)
     assert look.near[0] == Kept()
+
+
+def test_a_closer_look_is_at_pages_of_the_hottest_class_only() -> None:
+    chosen = panel.closer(four(), [SAMPLES, WARM, SAMPLES - 1, 0], SAMPLES, Random(1))
+    assert chosen is not None
+    assert chosen.pages == (four().pages[0], four().pages[2])
+    assert panel.closer(four(), [HOT, WARM, 0, 0], SAMPLES, Random(1)) is None
+
+
+def test_a_closer_look_counts_pages_by_their_rates() -> None:
+    """At even intervals of 50 ms a page is touched in a tenth of the samples."""
+    assert panel.close_counts([200, 200, CLOSE_SAMPLES]) == (2, 0, 0, 0, 0, 0, 1)

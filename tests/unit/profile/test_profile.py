@@ -24,6 +24,7 @@ LINE = Line(
     lasting=(Kept(100, 90), Kept(50, 40), Kept()),
     hot=Kept(1016, 100),
     near=(Kept(30, 29), Kept(30, 20), Kept(28, 3)),
+    close=(70, 9, 1, 0, 0, 0, 3),
     alloc_bytes_per_s=123_456,
     pressure=0.0125,
     major_faults_per_s=2.5,
@@ -39,6 +40,14 @@ def test_a_profile_comes_back_as_it_was_written() -> None:
     assert found.header == HEADER
     assert found.lines == (LINE, replace(LINE, minute=5))
     assert found.minutes == 4
+
+
+def test_a_profile_of_before_has_no_closer_look() -> None:
+    document = json.loads(line_text(LINE))
+    del document["c"]
+    text_before = "\n".join([header_text(HEADER, BOUNDS_HZ), json.dumps(document)]) + "\n"
+    assert profile.parse("p", text_before).lines == (replace(LINE, close=()),)
+    assert profile.parse("p", text(replace(LINE, close=()))).lines[0].close == ()
 
 
 def test_the_lines_are_as_the_schema_says() -> None:
