@@ -199,7 +199,7 @@ def spread(
     """Return the heats of memory in classes: each class is cut into a few, by its neighbours.
 
     `close` has the shares of the hottest class in each class of the closer look, if they are known.
-    Without `tail` no page is hotter than was seen.
+    Without `tail` the hottest pages are only as hot as they must be.
     """
     heats = [Heat(0.0, classes[0])]
     for kind in range(1, HOTTEST):
@@ -212,12 +212,12 @@ def spread(
         parts = [top * share for share in close]
         heats += map(Heat, CLOSE_TOUCHES_HZ[:-1], parts[:-1])
         hottest_hz, edges = CLOSE_TOUCHES_HZ[-1], CLOSE_BOUNDS_HZ[-2:]
-        below, top = parts[-2:]
+        below, top, least_hz = parts[-2], parts[-1], edges[1]
     else:
         # A page that is touched at even intervals may be touched no more than once per sample.
-        hottest_hz = TOUCHES_HZ[HOTTEST] if tail else LEAST_HOT_HZ
-        edges, below = BOUNDS_HZ[-2:], classes[HOTTEST - 1]
-    heats += _tail(below, top, edges, hottest_hz) if tail else [Heat(hottest_hz, top)]
+        hottest_hz, edges = TOUCHES_HZ[HOTTEST], BOUNDS_HZ[-2:]
+        below, least_hz = classes[HOTTEST - 1], LEAST_HOT_HZ
+    heats += _tail(below, top, edges, hottest_hz) if tail else [Heat(least_hz, top)]
     return ordered(heats)
 
 

@@ -116,7 +116,7 @@ def test_a_closer_look_is_at_pages_of_the_hottest_class_only() -> None:
     chosen = panel.closer(four(), [SAMPLES, WARM, SAMPLES - 1, 0], SAMPLES, Random(1))
     assert chosen is not None
     assert chosen.pages == (four().pages[0], four().pages[2])
-    assert panel.closer(four(), [HOT, WARM, 0, 0], SAMPLES, Random(1)) is None
+    assert panel.closer(four(), [0, WARM, 0, 0], SAMPLES, Random(1)) is None
 
 
 def test_a_closer_look_counts_pages_by_their_rates() -> None:
