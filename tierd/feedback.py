@@ -93,6 +93,8 @@ class Tuning:
     headroom_bytes: Mapping[int, int] = field(default_factory=dict)
     shared: Shared = field(default_factory=Shared)
     """The groups of cgroups that share the fast memory."""
+    hint_units: int | None = None
+    """The rate limit of hint faults that was written last, in the unit of the kernel."""
 
     @property
     def due_s(self) -> float | None:

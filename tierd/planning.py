@@ -1,10 +1,11 @@
 """Read a machine and make its plan. `tierd plan` and the daemon both use this."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tierd import policy
-from tierd.configuration.config import Config, Mode
-from tierd.machine import cgroups, discovery, features, interleave, swap
+from tierd.configuration.config import Config, Mode, Promoter
+from tierd.machine import cgroups, discovery, features, interleave, numa_balancing, swap
 from tierd.machine.features import Capabilities
 from tierd.machine.sample_reader import watermarks
 from tierd.plans import groups
@@ -23,8 +24,12 @@ def plan_for(
     *,
     only: frozenset[str] | None = None,
     roles: Roles = NO_ROLES,
+    before: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Return the plan for a known topology, with no other cgroups than `only`."""
+    """Return the plan for a known topology, with no other cgroups than `only`.
+
+    `before` has the former values of settings that tierd has changed, by path.
+    """
     floors = {marks.node: marks.floor_bytes for marks in watermarks(sysfs, topology)}
     found = cgroups.read(sysfs, cgroup_tops(config))
     if only is not None:
@@ -38,6 +43,9 @@ def plan_for(
         swaps=swap.has_backing(swap.areas(sysfs)),
         weights=interleave.read(sysfs) if config.manage_interleave_weights else None,
         roles=roles,
+        numa_balancing=None
+        if config.promoter is Promoter.damon
+        else numa_balancing.read(sysfs, topology, before or {}),
     )
 
 

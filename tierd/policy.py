@@ -9,13 +9,15 @@ Rules of this file:
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from tierd.configuration.config import Config, Mode, Tuner
+from tierd.configuration.config import Config, Mode
 from tierd.errors import Unsupported
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
-from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because, require_migration
+from tierd.machine.features import Capabilities, Feature, require_migration
 from tierd.machine.interleave import Interleave
-from tierd.plans import aims, eviction, groups, reasons, sampling, visits
+from tierd.machine.numa_balancing import NumaBalancing
+from tierd.plans import aims, eviction, groups, promoters, reasons, sampling, visits
 from tierd.plans.damon import (
     UINT_MAX,
     AccessPattern,
@@ -41,13 +43,14 @@ from tierd.plans.plan import (
     Direction,
     Migration,
     Plan,
+    PromoterChoice,
     Sensor,
     Sweep,
     TunerChoice,
     Visit,
     Watch,
 )
-from tierd.plans.rates import cost_bp, rate
+from tierd.plans.rates import cost_bp, quota_bytes, rate
 from tierd.plans.safety import require_safe
 from tierd.plans.scope import NOTHING, Scope, scope
 from tierd.ranges import Ranges, merge
@@ -55,12 +58,6 @@ from tierd.topology import Node, Topology
 from tierd.tuner import tuners
 from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns, sure_accesses
 from tierd.units import format_rate
-
-# Quota limit of a window as a multiple of the rate limit. Windows of a busy kdamond are late, so
-# the limit must be higher; tierd keeps to the rate by what it sees moved. The second is for
-# demotion on kernels that charge failed tries: about half of the tries fail.
-QUOTA_PER_RATE_MAX = 4
-TRIED_PER_RATE_MAX = 8
 
 # The part of a page's size that a failed try costs: 4 bytes per page. Free and pinned memory looks
 # coldest; charged in full, it would use up the quota for pages that can move.
@@ -77,6 +74,7 @@ class _Sources:
     intervals: Intervals
     scope: Scope
     tuner: TunerChoice
+    promoter: PromoterChoice
     free_floors: Mapping[int, int]
     swaps: bool
     shared: tuple[Group, ...]
@@ -98,6 +96,11 @@ class _Sources:
         return self.scope
 
     @property
+    def hints(self) -> bool:
+        """Whether hint faults promote. With `observe` schemes only count, so tierd has them all."""
+        return self.promoter.hints and self.config.mode is Mode.manage
+
+    @property
     def window_us(self) -> int:
         newer = self.capabilities.has(Feature.intervals_goal)
         return sampling.window_us(self.config, self.tuner.loop, self.intervals, newer=newer)
@@ -112,6 +115,8 @@ class _Part:
     sensors: tuple[Sensor, ...]
     migrations: tuple[Migration, ...]
     sweeps: tuple[Sweep, ...]
+    replaced: tuple[Migration, ...]
+    """What hint faults do in place of tierd's schemes."""
 
 
 def plan(
@@ -124,6 +129,7 @@ def plan(
     swaps: bool = False,
     weights: Interleave | None = None,
     roles: Roles = NO_ROLES,
+    numa_balancing: NumaBalancing | None = None,
 ) -> Plan:
     """Return the plan for this machine. Raise Unsupported, with what is missing, if there is none.
 
@@ -131,6 +137,7 @@ def plan(
     kernel itself keeps free, by node: a goal below that would never be reached. With `swaps` the
     machine has swap that is not in memory. `weights` are the weights of weighted interleave now.
     `roles` say whose memory moves now, where groups of cgroups share the fast memory.
+    `numa_balancing` is needed if that may promote.
     """
     require_migration(capabilities)
     tuner = tuners.choose(capabilities, config)
@@ -142,6 +149,7 @@ def plan(
         sampling.intervals(capabilities, config, tuner.loop),
         scope(config.cgroups, cgroups, capabilities),
         tuner,
+        promoters.choose(config, topology, tuner.loop, numa_balancing),
         free_floors or {},
         swaps,
         shared,
@@ -152,19 +160,13 @@ def plan(
     if _visits(sources) and sampling.wants_tuning(config):
         most = max(_nr_regions(sources, node).max for node in topology.nodes if node.ranges)
         sources = replace(sources, intervals=sampling.steady(config, most))
-    parts: list[_Part] = []
-    for node in topology.nodes:
-        part = _part(sources, node, len(parts))
-        if part is not None:
-            parts.append(part)
+    parts = _parts(sources)
     kdamonds = tuple(part.kdamond for part in parts)
     migrations = tuple(one for part in parts for one in part.migrations)
-    if not migrations:
-        raise Unsupported(
-            "no node has a faster or slower neighbour: there is nowhere to move pages to",
-            "tierd needs two tiers of memory; `tierd tiers` shows what the kernel sees, and "
-            "`tiers:` in the config overrides it",
-        )
+    _require_any(migrations)
+    hinted = promoters.hint_faults(
+        sources.promoter, topology, (one for part in parts for one in part.replaced)
+    )
     require_safe(kdamonds, frozenset(node.id for node in topology.nodes), capabilities)
     return Plan(
         mode=config.mode,
@@ -174,25 +176,48 @@ def plan(
         migrations=migrations,
         sensors=tuple(one for part in parts for one in part.sensors),
         sweeps=tuple(one for part in parts for one in part.sweeps),
-        knobs=knobs(config, topology, weights),
+        knobs=knobs(config, topology, weights, hinted, numa_balancing),
         writes=writes(kdamonds, capabilities),
-        nodes=tuple(sorted({n for one in migrations for n in (one.source_node, one.target_node)})),
+        nodes=tuple(sorted(part.watch.node for part in parts)),
         page_bytes=topology.page_bytes,
         cost_bp=cost_bp(topology, config),
         degraded=tuple(_degraded(sources)),
         cgroups=sources.scope.matches,
         groups=shared,
+        promoter=sources.promoter,
+        hint_faults=hinted,
     )
+
+
+def _parts(sources: _Sources) -> list[_Part]:
+    parts: list[_Part] = []
+    for node in sources.topology.nodes:
+        part = _part(sources, node, len(parts))
+        if part is not None:
+            parts.append(part)
+    return parts
+
+
+def _require_any(migrations: tuple[Migration, ...]) -> None:
+    if not migrations:
+        raise Unsupported(
+            "no node has a faster or slower neighbour: there is nowhere to move pages to",
+            "tierd needs two tiers of memory; `tierd tiers` shows what the kernel sees, and "
+            "`tiers:` in the config overrides it",
+        )
 
 
 def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
     """Return the part of the kdamond `index`, or None if pages of the node can go nowhere."""
     sensed = _sensed(sources, node)
-    mine = tuple(_migrations(sources, node, index, len(sensed)))
-    if not mine:
+    way = partial(_migrations, sources, node, index, len(sensed))
+    possible = tuple(way(Direction.promote, Direction.demote))
+    if not possible:
         return None
+    mine = tuple(way(Direction.demote)) if sources.hints else possible
     sweeps = _sweeps(sources, node, mine)
-    evicts = tuple(_evictions(sources, node, mine, len(sensed) + len(mine) + len(sweeps)))
+    schemes_before = len(sensed) + len(mine) + len(sweeps)
+    evicts = tuple(_evictions(sources, node, possible[0], schemes_before))
     # Sensors come first: a scheme that moves pages resets the age of the regions.
     schemes = (
         *(_sensing(sources, sense.pattern) for sense in sensed),
@@ -206,7 +231,9 @@ def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
             f"watch-{node.id}",
             index,
             node.id,
-            reasons.watched(sources.config, sources.capabilities, sources.intervals, node, mine),
+            reasons.watched(
+                sources.config, sources.capabilities, sources.intervals, node, possible
+            ),
         ),
         tuple(
             Sensor(one.sense, node.id, index, scheme, one.weight)
@@ -214,11 +241,12 @@ def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
         ),
         (*mine, *visits.migrations(mine, sweeps), *evicts),
         sweeps,
+        tuple(one for one in possible if sources.hints and one.direction is Direction.promote),
     )
 
 
 def _migrations(
-    sources: _Sources, source: Node, kdamond: int, first_scheme: int
+    sources: _Sources, source: Node, kdamond: int, first_scheme: int, *ways: Direction
 ) -> Iterator[Migration]:
     """Yield the migrations from a node, promotion first. Equal targets share the rate equally.
 
@@ -229,7 +257,7 @@ def _migrations(
         Direction.promote: sorted(topology.promotion_targets(source.id)),
         Direction.demote: sorted(topology.demotion_targets(source.id)),
     }
-    pairs = [(direction, target) for direction, listed in targets.items() for target in listed]
+    pairs = [(direction, target) for direction in ways for target in targets[direction]]
     for scheme, (direction, target) in enumerate(pairs, first_scheme):
         sharing = len(targets[direction])
         most = rate(topology, config, direction, source, targets[direction])
@@ -245,7 +273,9 @@ def _migrations(
             scheme=scheme,
             aim=aim,
             rate_max_bytes_per_s=mine,
-            quota_bytes_max=_quota_bytes(sources, direction, mine),
+            quota_bytes_max=quota_bytes(
+                mine, sources.window_us, sources.tuner.loop, direction, sources.capabilities
+            ),
             window_us=sources.window_us,
             reason=reasons.where(config, direction, source.id, target)
             + (f" (one of {sharing} equally near)" if sharing > 1 else "")
@@ -254,16 +284,14 @@ def _migrations(
         )
 
 
-def _evictions(
-    sources: _Sources, node: Node, mine: tuple[Migration, ...], scheme: int
-) -> Iterator[Migration]:
+def _evictions(sources: _Sources, node: Node, like: Migration, scheme: int) -> Iterator[Migration]:
     """Yield the eviction of a node that has no slower one, if there is swap."""
     slowest = not sources.topology.demotion_targets(node.id)
     if slowest and sources.swaps and sources.tuner.loop is Controller.demand:
         config = sources.config
         aim = aims.aim(config, sources.free_floors, Direction.evict, node, node)
         most = config.rate_max_bytes_per_s
-        yield eviction.migration(mine[0], scheme=scheme, aim=aim, rate_max=most)
+        yield eviction.migration(like, scheme=scheme, aim=aim, rate_max=most)
 
 
 def _ranges(node: Node) -> Ranges:
@@ -411,7 +439,7 @@ def _commits_cgroups(sources: _Sources) -> bool:
 
 
 def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> tuple[Sweep, ...]:
-    if not _visits(sources):
+    if not by_region or not _visits(sources):
         return ()
     return visits.sweeps(
         by_region,
@@ -422,16 +450,6 @@ def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> 
         gated=not tuners.has_temporal(sources.capabilities),
         pushes=bool(sources.shared) and node.id in sources.topology.tiers[0].nodes,
     )
-
-
-def _quota_bytes(sources: _Sources, direction: Direction, rate_max_bytes_per_s: float) -> int:
-    per_window = int(rate_max_bytes_per_s * sources.window_us) // 10**6
-    if sources.tuner.loop is Controller.demand:
-        charged = not sources.capabilities.has(Feature.fail_charge)
-        tries = charged and direction is not Direction.promote
-        per_window *= TRIED_PER_RATE_MAX if tries else QUOTA_PER_RATE_MAX
-    # Never 0, which the kernel takes for no limit.
-    return max(1, per_window)
 
 
 def _filters(sources: _Sources, migration: Migration) -> tuple[Filter, ...]:
@@ -454,25 +472,15 @@ def _filters(sources: _Sources, migration: Migration) -> tuple[Filter, ...]:
 
 
 def _degraded(sources: _Sources) -> Iterator[str]:
-    """Yield what this kernel cannot do of the plan. A feature that tierd can replace is no loss."""
-    capabilities = sources.capabilities
-    wanted = [Feature.fail_charge]
-    if sampling.wants_tuning(sources.config):
-        wanted.insert(0, Feature.intervals_goal)
-    if sources.config.tuner is Tuner.kernel:
-        wanted += [Feature.node_goals, Feature.goal_tuner]
-    for feature in wanted:
-        if feature in capabilities.unknown:
-            yield f"cannot tell whether the kernel has {feature}: it has no type information (BTF)"
-        elif feature is Feature.node_goals and not capabilities.has(feature):
-            yield f"no {feature} (Linux {FEATURE_TABLE[feature].since}): {sources.tuner.reason}"
-        elif not capabilities.has(feature):
-            yield because(feature)
+    """Yield what cannot be done of the plan."""
+    yield from reasons.lacking(sources.config, sources.capabilities, sources.tuner)
     if _wants_visits(sources) and _commits_cgroups(sources):
         yield (
             "no visits to single pages: this kernel would check the cgroups of the configuration "
             "each time, and fail if one has gone (Linux 7.2 need not)"
         )
+    if sources.hints and sources.config.cgroups:
+        yield promoters.NO_CLASSES
     yield from sources.scope.degraded
     if sources.shared and not _visits(sources):
         yield (

@@ -28,6 +28,7 @@ from tierd.plans.damon import (
     Weights,
 )
 from tierd.plans.plan import CLOSED_INPUT, TARGET, Controller, Direction, Plan, Sense, Visit
+from tierd.plans.rates import QUOTA_PER_RATE_MAX, TRIED_PER_RATE_MAX
 from tierd.plans.sampling import DEMAND_COLD_AGE, DEMAND_COLD_US_MIN, DEMAND_SAMPLE_US_MAX
 from tierd.topology import Topology
 
@@ -463,7 +464,7 @@ def test_every_plan_is_whole_and_within_bounds(
             most = rate * mine[0].window_us // 10**6 if mine else 0
             if plan.tuner.loop is Controller.demand:
                 charged = not can.has(Feature.fail_charge)
-                most *= policy.TRIED_PER_RATE_MAX if charged else policy.QUOTA_PER_RATE_MAX
+                most *= TRIED_PER_RATE_MAX if charged else QUOTA_PER_RATE_MAX
             assert sum(item.quota_bytes_max for item in mine) <= max(most, len(mine))
     rates = {one.id: one.rate_max_bytes_per_s for one in plan.of_regions}
     for sweep in plan.sweeps:

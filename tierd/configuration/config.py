@@ -19,6 +19,14 @@ class Tuner(StrEnum):
     demand = "demand"
 
 
+class Promoter(StrEnum):
+    """What brings hot memory up."""
+
+    damon = "damon"
+    numa_balancing = "numa-balancing"
+    auto = "auto"
+
+
 class OnStop(StrEnum):
     restore = "restore"
     keep = "keep"
@@ -90,6 +98,7 @@ class Config:
 
     mode: Mode = Mode.manage
     tuner: Tuner = Tuner.auto
+    promoter: Promoter = Promoter.damon
     headroom_bp: int = 50
     """Share of a fast node kept free, in 1/10000: demotion's goal (node_mem_free_bp)."""
     used_bp: int = 9970

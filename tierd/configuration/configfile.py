@@ -23,6 +23,7 @@ from tierd.configuration.config import (
     CgroupClass,
     CgroupMode,
     Config,
+    Promoter,
     Tuner,
     used_bp_for,
 )
@@ -352,6 +353,18 @@ _RULES = (
         ("shares", "tuner"),
         lambda c: bool(c.shares) and c.tuner not in (Tuner.auto, Tuner.demand),
         "{0} and {1}: only the tuner demand keeps shares",
+    ),
+    _Rule(
+        ("promoter", "tuner"),
+        lambda c: (
+            c.promoter is Promoter.numa_balancing and c.tuner not in (Tuner.auto, Tuner.demand)
+        ),
+        "{0} and {1}: only the tuner demand makes room for what NUMA balancing promotes",
+    ),
+    _Rule(
+        ("promoter", "shares"),
+        lambda c: c.promoter is Promoter.numa_balancing and bool(c.shares),
+        "{0} and {1}: NUMA balancing promotes memory of every cgroup alike",
     ),
     _Rule(
         ("shares",),

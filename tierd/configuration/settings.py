@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd.configuration import class_values, valuetypes
-from tierd.configuration.config import Config, Mode, OnConflict, OnStop, Tuner, used_bp_for
+from tierd.configuration.config import (
+    Config,
+    Mode,
+    OnConflict,
+    OnStop,
+    Promoter,
+    Tuner,
+    used_bp_for,
+)
 from tierd.configuration.valuetypes import ValueType
 
 MB = 1000**2
@@ -99,6 +107,19 @@ _BASIC = (
         "the same rule as kernel, but in tierd, on any kernel. This rule is called consist, and "
         "moves almost nothing once a fast node is full; from 7.2 on kernel uses the rule "
         "temporal, which moves at once.",
+    ),
+    Setting(
+        ("promoter",),
+        "promoter",
+        valuetypes.words(Promoter),
+        ReloadEffect.plan,
+        "numa-balancing",
+        "What brings hot memory up: damon is tierd's schemes. With numa-balancing it is the "
+        "kernel's NUMA balancing, which sees single pages and takes a fault of the program for "
+        "each look. tierd then demotes and keeps room for what comes up. It sets bit 2 of "
+        "kernel.numa_balancing, keeps the kernel's promotion rate within rate_limit, and restores "
+        "both when it stops. auto is numa-balancing if that bit was set before tierd started, "
+        "else damon. numa-balancing needs the tuner demand or auto, and no `shares`.",
     ),
     Setting(
         ("headroom",),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from tierd.configuration.config import ShareClass
+from tierd.configuration.config import Promoter, ShareClass
 from tierd.doctor.facts import NUMA_BALANCING_KEY, Facts, Unreadable
 from tierd.doctor.findings import Check, Outcome, fail, needed, ok, skip, warn
 from tierd.errors import ExitCode
@@ -72,13 +72,19 @@ def _modules(facts: Facts) -> Outcome:
 def _numa_balancing(facts: Facts) -> Outcome:
     value = needed(facts.numa_balancing)
     if value is None:
-        return ok("this kernel has no NUMA balancing")
+        return _no_numa_balancing(facts)
     said = f"{NUMA_BALANCING_KEY} is {value}, {_who_set(facts, value)}"
+    promoter = None if isinstance(facts.config, Unreadable) else facts.config.promoter
+    if promoter is Promoter.numa_balancing:
+        return ok(f"{said}; `promoter: numa-balancing` has tierd set bit 2 while it runs")
+    if value & NUMA_BALANCING_TIERING and promoter is Promoter.auto:
+        return ok(f"{said}; `promoter: auto` leaves promotion to the kernel where that can be")
     if value & NUMA_BALANCING_TIERING:
         return warn(
             f"{said}: the kernel promotes pages too, so tierd cannot limit how much moves in all",
-            f"run `sysctl {NUMA_BALANCING_KEY}={value - NUMA_BALANCING_TIERING}`, and change the "
-            "file or profile that sets it",
+            "set `promoter: numa-balancing`, so that tierd leaves promotion to the kernel, limits "
+            f"it and makes the room; or run `sysctl {NUMA_BALANCING_KEY}="
+            f"{value - NUMA_BALANCING_TIERING}`, and change the file or profile that sets it",
         )
     if value:
         return warn(
@@ -88,6 +94,17 @@ def _numa_balancing(facts: Facts) -> Outcome:
             "which is faster",
         )
     return ok(f"{said}: only tierd promotes")
+
+
+def _no_numa_balancing(facts: Facts) -> Outcome:
+    config = facts.config
+    if isinstance(config, Unreadable) or config.promoter is not Promoter.numa_balancing:
+        return ok("this kernel has no NUMA balancing")
+    return fail(
+        "this kernel has no NUMA balancing, and `promoter: numa-balancing` needs it: tierd cannot "
+        "start",
+        "set `promoter: damon`",
+    )
 
 
 def _who_set(facts: Facts, value: int) -> str:
@@ -319,7 +336,8 @@ CHECKS = (
         "That costs the programs time, and ignores how full the fast tier is. With mode 1 it "
         "moves pages to the CPUs that use them. tierd works beside both. But then its numbers "
         "show only a part of what moves. tierd reports the setting and where it comes from, and "
-        "does not change it. The server profiles of TuneD set 0.",
+        "changes it only with `promoter: numa-balancing`, while it runs. The server profiles of "
+        "TuneD set 0.",
         _numa_balancing,
     ),
     Check(

@@ -5,8 +5,8 @@
 
 from collections.abc import Iterable
 
-from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel, same_value
-from tierd.kdamonds.saved import SavedKnob, SavedState
+from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
+from tierd.kdamonds.saved import STEERED, SavedKnob, SavedState, same_value
 from tierd.plans.changes import (
     Change,
     ChangeMethod,
@@ -117,17 +117,18 @@ def knobs_to_set(
 ) -> tuple[SavedKnob, ...]:
     """Return the settings that exist and must change, with the values to put back.
 
-    A setting that an earlier plan has changed keeps the value from before that plan.
+    A setting that an earlier plan has changed keeps the value from before that plan. One that
+    tierd steers is in the list even if it has the value now.
     """
     found = []
     for knob in knobs:
         now = optional(kernel.sysfs, knob.path)
         if now is None:
             continue
-        before = next((f for f in former if f.path == knob.path and same_value(f.ours, now)), None)
+        before = next((f for f in former if f.path == knob.path and f.is_in(now)), None)
         if before is not None:
             found.append(SavedKnob(knob.path, before.before, knob.value))
-        elif not same_value(now, knob.value):
+        elif knob.path in STEERED or not same_value(now, knob.value):
             found.append(SavedKnob(knob.path, now, knob.value))
     return tuple(found)
 
@@ -152,12 +153,12 @@ def set_knobs(kernel: Kernel, knobs: tuple[SavedKnob, ...], former: tuple[SavedK
 
 def set_knob(kernel: Kernel, knob: SavedKnob) -> None:
     """Write tierd's value to one setting of the kernel."""
-    if not same_value(kernel.sysfs.read(knob.path), knob.ours):
+    if not knob.is_in(kernel.sysfs.read(knob.path)):
         kernel.put(Write(knob.path, knob.ours))
 
 
 def put_knob_back(kernel: Kernel, knob: SavedKnob) -> None:
     """Set a setting to its former value, unless it is gone or somebody else has changed it."""
     now = optional(kernel.sysfs, knob.path)
-    if now is not None and same_value(now, knob.ours):
+    if now is not None and knob.is_in(now):
         kernel.put(Write(knob.path, knob.before))

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from tierd import figures
 from tierd.errors import Conflict, TierdError
 from tierd.kdamonds.applied import Applied, CgroupsGone
-from tierd.kdamonds.kernel import OFF, Kernel, Status, same_value
+from tierd.kdamonds.kernel import OFF, Kernel, Status
 from tierd.kdamonds.ownership import require_ours
+from tierd.kdamonds.saved import holds
 from tierd.machine import cgroups
 from tierd.machine.neighbours import MODULES, neighbours
 from tierd.plans.changes import changes_while_running, is_filter, tuned, values
@@ -52,9 +53,9 @@ class Drift:
 def drift(sysfs: Sysfs, plan: Plan) -> tuple[Drift, ...]:
     """Return where the kernel differs from the plan. Pass a Sysfs that waits while DAMON is busy.
 
-    Current values of goals, gates and tuned intervals may differ from the plan, and a setting may
-    be absent. Where groups share the fast memory, filters change all the time. These cases are not
-    drift.
+    Current values of goals, gates and tuned intervals may differ from the plan. A setting may be
+    absent, and one that tierd steers may be lower. Where groups share the fast memory, filters
+    change all the time. These cases are not drift.
     """
     wanted = values(plan.writes)
     free = tuned(wanted) | {path for path in wanted if changes_while_running(path)}
@@ -66,7 +67,7 @@ def drift(sysfs: Sysfs, plan: Plan) -> tuple[Drift, ...]:
     ]
     for knob in plan.knobs:
         text = optional(sysfs, knob.path)
-        if text is not None and not same_value(text, knob.value):
+        if text is not None and not holds(knob.path, knob.value, text):
             drifted.append(Drift(knob.path, knob.value, text))
     return tuple(drifted)
 

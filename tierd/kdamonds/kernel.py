@@ -12,6 +12,7 @@ from typing import TypeVar
 from tierd import figures
 from tierd.clock import Clock
 from tierd.errors import TierdError
+from tierd.kdamonds.saved import same_value
 from tierd.machine.features import KDAMONDS
 from tierd.machine.neighbours import count_kdamonds
 from tierd.plans.damon import Command, Write, state_path
@@ -26,10 +27,6 @@ BOOT_ID = "proc/sys/kernel/random/boot_id"
 # commit ends after write(2) has returned. It ends within microseconds; 0.1 s is enough on a busy
 # machine too.
 SETTLE_S = 0.1
-
-# The spellings of a boolean, as the kernel prints it and as it is written.
-_TRUE = frozenset({"Y", "y", "1", "true", "on"})
-_FALSE = frozenset({"N", "n", "0", "false", "off"})
 
 
 class NotVerified(TierdError):
@@ -177,8 +174,3 @@ class Kernel:
         status = self.status(index)
         if not status.on or status.pid != pid:
             raise KdamondDied(index, after)
-
-
-def same_value(left: str, right: str) -> bool:
-    """True if two texts of a file mean the same value. Booleans have several spellings."""
-    return left == right or {left, right} <= _TRUE or {left, right} <= _FALSE

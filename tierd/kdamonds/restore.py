@@ -15,9 +15,9 @@ from functools import partial
 from tierd.errors import TierdError
 from tierd.kdamonds.applied import RESTORE_AGAIN, UndoFailed
 from tierd.kdamonds.build import keep_tuned_intervals
-from tierd.kdamonds.kernel import NR_KDAMONDS, Attempts, Kernel, NotVerified, same_value
+from tierd.kdamonds.kernel import NR_KDAMONDS, Attempts, Kernel, NotVerified
 from tierd.kdamonds.ownership import ALTERED_HINT, Standing, altered, describe_all, standing
-from tierd.kdamonds.saved import HINT, SavedKnob, SavedState, from_text
+from tierd.kdamonds.saved import HINT, STEERED, SavedKnob, SavedState, from_text, same_value
 from tierd.machine.features import KDAMONDS
 from tierd.machine.neighbours import kdamonds
 from tierd.plans.changes import Change, ChangeMethod, is_gate, kdamond_of, values
@@ -36,6 +36,10 @@ PASS_WAIT_S = 0.1
 ALTERED = "somebody else wrote into our kdamonds while they were off, and may own them now"
 
 _METRIC = "/target_metric"
+
+# With this rate limit hint faults promote nothing, unless a tenth of the node or so is free: then
+# the kernel does not look at the limit (pgdat_free_space_enough()).
+PARKED_SETTING = "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def _restore_writes(kernel: Kernel, saved: SavedState) -> Iterator[Write]:
         yield Write(NR_KDAMONDS, "0")
     for knob in reversed(saved.knobs):
         found = optional(kernel.sysfs, knob.path)
-        if found is not None and same_value(found, knob.ours):
+        if found is not None and knob.is_in(found) and not same_value(found, knob.before):
             yield Write(knob.path, knob.before)
 
 
@@ -163,7 +167,7 @@ class _Run:
         found = optional(self.kernel.sysfs, knob.path)
         if found is not None and same_value(found, knob.before):
             return
-        if found is None or not same_value(found, knob.ours):
+        if found is None or not knob.is_in(found):
             self.left.append(
                 f"/{knob.path}: {found or 'gone'}, changed by somebody else; left as it is"
             )
@@ -177,11 +181,14 @@ def park_quotas(kernel: Kernel, saved: SavedState) -> tuple[int, ...]:
 
     After a kill the kernel goes on using the last inputs of the quota goals: a quota may grow
     to its limit, or shrink too slowly. This resets each quota to one byte, which moves nothing.
-    Kdamonds that are off, or not ours, are left.
+    Kdamonds that are off, or not ours, are left. Hint faults that tierd limits promote nothing.
     """
     if kernel.boot_id() != saved.boot_id:
         return ()
     attempts = Attempts()
+    for knob in saved.knobs:
+        if knob.path in STEERED:
+            attempts.run(partial(_park_setting, kernel, knob))
     parked = attempts.run(partial(_park_all, kernel, saved, attempts)) or ()
     if attempts.failed:
         raise TierdError(
@@ -189,6 +196,12 @@ def park_quotas(kernel: Kernel, saved: SavedState) -> tuple[int, ...]:
             "start tierd, which adopts them, or run `tierd restore`, which removes them",
         )
     return parked
+
+
+def _park_setting(kernel: Kernel, knob: SavedKnob) -> None:
+    found = optional(kernel.sysfs, knob.path)
+    if found is not None and knob.is_in(found) and found != PARKED_SETTING:
+        kernel.put(Write(knob.path, PARKED_SETTING))
 
 
 def _park_all(kernel: Kernel, saved: SavedState, attempts: Attempts) -> tuple[int, ...]:

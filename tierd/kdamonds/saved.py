@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from tierd.errors import TierdError
 from tierd.machine import interleave
 from tierd.machine.features import KDAMONDS
+from tierd.machine.neighbours import NUMA_BALANCING
+from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT
 from tierd.plans.damon import Write, Writes, fingerprint
 from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
 from tierd.record import fields
@@ -24,7 +26,16 @@ FORMER_MAX = 4
 
 # The settings outside DAMON that a plan may change, besides the weight of each node.
 _SWITCHES = {f"{interleave.FOLDER}/{name}" for name in interleave.AUTO_NAMES}
-KNOBS = frozenset({DAMON_STAT_ENABLED, DEMOTION_ENABLED, *_SWITCHES})
+KNOBS = frozenset(
+    {DAMON_STAT_ENABLED, DEMOTION_ENABLED, NUMA_BALANCING, PROMOTE_RATE_LIMIT, *_SWITCHES}
+)
+# The settings that tierd changes while it runs, between 0 and a most.
+STEERED = frozenset({PROMOTE_RATE_LIMIT})
+
+# The spellings of a boolean, as the kernel prints it and as it is written.
+_TRUE = frozenset({"Y", "y", "1", "true", "on"})
+_FALSE = frozenset({"N", "n", "0", "false", "off"})
+
 _WEIGHT = re.compile(re.escape(interleave.FOLDER) + r"/node[0-9]{1,9}")
 
 # Settings: the weights of as many nodes as Linux can have, and the others.
@@ -49,6 +60,26 @@ class SavedKnob:
     path: str
     before: str
     ours: str
+    """The largest number, if tierd changes the setting while it runs."""
+
+    def is_in(self, found: str) -> bool:
+        """Return whether a file with this text holds our value."""
+        return holds(self.path, self.ours, found)
+
+
+def holds(path: str, ours: str, found: str) -> bool:
+    """Return whether the text of a setting's file is the value that tierd has set.
+
+    A number that tierd steers may be any up to ours.
+    """
+    if path in STEERED and found.isdecimal() and ours.isdecimal():
+        return int(found) <= int(ours)
+    return same_value(found, ours)
+
+
+def same_value(left: str, right: str) -> bool:
+    """True if two texts of a file mean the same value. Booleans have several spellings."""
+    return left == right or {left, right} <= _TRUE or {left, right} <= _FALSE
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ def _pause(outside: Outside, running: Running) -> tuple[Running, str]:
             apply.end_leftovers(outside.kernel, saved)
         return _held(running), HELD
     applied = apply.pause(outside.kernel, running.applied, outside.store.record)
+    steering.rest(outside.kernel, applied)
     paused = replace(running, applied=applied, paused=True, tuning=Tuning())
     return paused, HELD
 

@@ -396,8 +396,12 @@ def _stand_down(outside: Outside, running: Running) -> Running:
 
 def _rivals(sysfs: Sysfs, running: Running) -> tuple[others.Rival, ...]:
     """Return other programs and kernel parts that move or watch memory now."""
+    applied = running.applied
     return others.rivals(
-        others.neighbours(sysfs), processes.placers(sysfs), ours_run=running.applied is not None
+        others.neighbours(sysfs),
+        processes.placers(sysfs),
+        ours_run=applied is not None,
+        hints=bool(applied and applied.plan.hint_faults),
     )
 
 

@@ -3,7 +3,7 @@
 A failure is raised to the caller. `after_failure` says what runs after one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -21,6 +21,7 @@ from tierd.machine.sample_reader import watermarks
 from tierd.planning import plan_for
 from tierd.plans.plan import Plan
 from tierd.record.snapshot import EventStatus, remember
+from tierd.sysfs import optional
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ def planned(outside: Outside, running: Running, act: Callable[[Plan], T]) -> T:
         running.capabilities,
         running.config,
         roles=running.roles,
+        before=_before(outside, running),
     )
     only: frozenset[str] | None = None
     for _ in range(PLANS_MAX - 1):
@@ -89,6 +91,18 @@ def planned(outside: Outside, running: Running, act: Callable[[Plan], T]) -> T:
         except CgroupsGone as error:
             only = error.remaining
     return act(plan(only=only))
+
+
+def _before(outside: Outside, running: Running) -> Mapping[str, str]:
+    """Return the former values of the settings that hold what tierd has set, by path."""
+    saved = running.applied.saved if running.applied else outside.store.saved()
+    if saved is None or saved.boot_id != outside.kernel.boot_id():
+        return {}
+    return {
+        knob.path: knob.before
+        for knob in saved.knobs
+        if (found := optional(outside.sysfs, knob.path)) is not None and knob.is_in(found)
+    }
 
 
 def after_failure(outside: Outside, running: Running, error: TierdError) -> Running:

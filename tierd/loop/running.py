@@ -15,12 +15,13 @@ from tierd.machine.neighbours import Rival
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
 from tierd.plans.damon import Metric
 from tierd.plans.groups import NO_ROLES, Roles
-from tierd.plans.plan import OPEN_INPUT, Aim, Direction, Grain, Migration, Visit
+from tierd.plans.plan import OPEN_INPUT, Aim, Direction, Grain, HintFaults, Migration, Visit
 from tierd.record.scheme_totals import Series, Totals
 from tierd.record.snapshot import (
     EventStatus,
     GoalStatus,
     GroupStatus,
+    HintFaultsStatus,
     KdamondStatus,
     NodeStatus,
     SchemeStatus,
@@ -128,6 +129,11 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
         events=running.events,
         loop_duration_seconds=loop_s,
         page=who.page,
+        promoter=applied.plan.promoter.promoter if applied else "",
+        promoter_reason=applied.plan.promoter.reason if applied else "",
+        hint_faults=tuple(_hint_faults(running, one) for one in applied.plan.hint_faults)
+        if applied
+        else (),
         refreshed_seconds_ago=max(0.0, sample.monotonic_s - running.refresh.at_s)
         if sample and running.refresh.at_s >= 0
         else None,
@@ -233,6 +239,20 @@ def _rate(running: Running, one: Migration) -> float:
         return 0.0
     seconds = running.sample.monotonic_s - running.before.monotonic_s
     return max(0, now.sz_applied - before.sz_applied) / seconds if seconds > 0 else 0.0
+
+
+def _hint_faults(running: Running, one: HintFaults) -> HintFaultsStatus:
+    want, page_bytes = running.tuning.wants.get(one.id), running.topology.page_bytes
+    seen = running.tuning.measurement
+    now = running.sample.node(one.node) if running.sample else None
+    return HintFaultsStatus(
+        hint_faults=one.id,
+        numa_node=one.node,
+        promoted_bytes_total=now.promoted_pages * page_bytes if now else 0,
+        promoted_bytes_per_s=seen.nodes[one.node].hinted_bytes / seen.seconds if seen else 0.0,
+        rate_max_bytes_per_s=want.bytes_per_s if want else 0.0,
+        reason=want.reason if want else one.reason,
+    )
 
 
 def _goals(running: Running, sample: Sample) -> tuple[GoalStatus, ...]:

@@ -1,7 +1,8 @@
 """Read our kdamonds in a tick, have `feedback` decide, and write its inputs to the kernel.
 
 Rules of this file:
-1. Only the inputs of goals are written here, and none twice. The caller handles a failure.
+1. Only the inputs of goals are written here, and the limit of hint faults; none twice. The caller
+   handles a failure.
 2. The kernel updates its statistics as often as the tuner needs them, or as often as is cheap.
 """
 
@@ -16,6 +17,7 @@ from tierd.feedback import GLANCE_S, Inputs, Timing, Tuning
 from tierd.kdamonds import apply
 from tierd.kdamonds.applied import Applied
 from tierd.kdamonds.kernel import Kernel
+from tierd.kdamonds.restore import PARKED_SETTING
 from tierd.loop import supervise
 from tierd.loop.outside import Outside
 from tierd.loop.running import Running
@@ -23,11 +25,13 @@ from tierd.loop.supervise import Pace, Refresh
 from tierd.machine import cgroup_memory, cputime
 from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Feature
+from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT
 from tierd.machine.sample_reader import free_bytes, read_sample
-from tierd.plans.damon import Command
+from tierd.plans.damon import Command, Write
 from tierd.plans.plan import Controller, input_writes
 from tierd.record import scheme_totals
 from tierd.record.scheme_totals import Statistics
+from tierd.tuner import hint_faults
 from tierd.tuner.measurement import Limits
 
 
@@ -114,6 +118,7 @@ def step(outside: Outside, running: Running, applied: Applied) -> Running:
     tuning, inputs = feedback.step(running.tuning, applied.plan, limits, running.sample, timing)
     if running.config.mode is not Mode.observe:
         tuning = _write(outside.kernel, applied, tuning, inputs)
+        tuning = _limit_hint_faults(outside.kernel, applied, tuning)
         tuning = _with_glance(outside.kernel, tuning, running.pace)
     return replace(running, tuning=tuning)
 
@@ -124,6 +129,7 @@ def glance(outside: Outside, running: Running, applied: Applied) -> Running:
     limits, now_s = _limits(running, applied), outside.clock.monotonic()
     tuning, inputs = feedback.glance(running.tuning, limits, free, now_s)
     tuning = _write(outside.kernel, applied, tuning, inputs)
+    tuning = _limit_hint_faults(outside.kernel, applied, tuning)
     tuning = _with_glance(outside.kernel, tuning, running.pace)
     return replace(running, tuning=tuning)
 
@@ -138,6 +144,13 @@ def leave(outside: Outside, running: Running, applied: Applied) -> None:
     """Write inputs with which quotas are safe without tierd."""
     inputs = feedback.safe(_limits(running, applied))
     _write(outside.kernel, applied, running.tuning, inputs)
+    rest(outside.kernel, applied)
+
+
+def rest(kernel: Kernel, applied: Applied) -> None:
+    """Have hint faults promote nothing, for as long as nobody makes room for it."""
+    if applied.plan.hint_faults:
+        kernel.put(Write(PROMOTE_RATE_LIMIT, PARKED_SETTING))
 
 
 def _limits(running: Running, applied: Applied) -> Limits:
@@ -153,7 +166,18 @@ def _limits(running: Running, applied: Applied) -> Limits:
         groups=applied.plan.groups,
         roles=running.roles,
         fast_nodes=tuple(running.topology.tiers[0].nodes) if applied.plan.groups else (),
+        hint_faults=applied.plan.hint_faults,
     )
+
+
+def _limit_hint_faults(kernel: Kernel, applied: Applied, tuning: Tuning) -> Tuning:
+    """Write the rate limit of hint faults, if it has changed by much."""
+    listed = [one.id for one in applied.plan.hint_faults if one.id in tuning.wants]
+    units = hint_faults.next_units(tuning.hint_units, (tuning.wants[name] for name in listed))
+    if units is None:
+        return tuning
+    kernel.put(Write(PROMOTE_RATE_LIMIT, str(units)))
+    return replace(tuning, hint_units=units)
 
 
 def _with_glance(kernel: Kernel, tuning: Tuning, pace: Pace) -> Tuning:

@@ -97,7 +97,7 @@ def survey(
             "tierd needs a kernel built with CONFIG_NUMA=y, and memory on two nodes",
         )
     with_memory, present = known
-    by_kernel = _kernel_tiers(sysfs, with_memory)
+    by_kernel = kernel_tiers(sysfs, with_memory)
     if override is not None:
         check_override(override, with_memory, present)
     tiers = by_kernel if override is None else override_tiers(override)
@@ -334,7 +334,8 @@ def _initiators(sysfs: Sysfs, folder: str) -> tuple[int, ...]:
     return tuple(sorted(int(match[1]) for match in matches if match))
 
 
-def _kernel_tiers(sysfs: Sysfs, with_memory: tuple[int, ...]) -> tuple[Tier, ...]:
+def kernel_tiers(sysfs: Sysfs, with_memory: tuple[int, ...]) -> tuple[Tier, ...]:
+    """Return the tiers of the kernel, fastest first; none if it does not tell them."""
     if not sysfs.exists(TIERING):
         return ()
     names = [name for name in sysfs.listdir(TIERING) if _TIER.fullmatch(name)]

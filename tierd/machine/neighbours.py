@@ -100,14 +100,30 @@ class Rival:
     text: str
 
 
-def rivals(found: Neighbours, programs: tuple[str, ...], *, ours_run: bool) -> tuple[Rival, ...]:
-    """Return the conflicts. While tierd's kdamonds run, every kdamond is tierd's."""
+def rivals(
+    found: Neighbours, programs: tuple[str, ...], *, ours_run: bool, hints: bool = False
+) -> tuple[Rival, ...]:
+    """Return the conflicts. While tierd's kdamonds run, every kdamond is tierd's.
+
+    With `hints` the plan leaves promotion to NUMA balancing.
+    """
     told = [
         Rival(Owner.damon_module, f"{module.name} uses DAMON exclusively")
         for module in found.holders
     ]
-    if found.numa_balancing is not None and found.numa_balancing & NUMA_BALANCING_TIERING:
-        text = "NUMA balancing promotes pages too (kernel.numa_balancing has bit 2)"
+    promotes = bool((found.numa_balancing or 0) & NUMA_BALANCING_TIERING)
+    if promotes and not hints:
+        text = (
+            "NUMA balancing promotes pages too (kernel.numa_balancing has bit 2); with `promoter: "
+            "numa-balancing` tierd leaves promotion to it, and makes the room"
+        )
+        told.append(Rival(Owner.numa_balancing, text))
+    if hints and not promotes:
+        text = (
+            f"nothing promotes: kernel.numa_balancing is {found.numa_balancing}, without the bit 2 "
+            "that `promoter: numa-balancing` needs; somebody else has changed it. `tierd restore` "
+            "and a new start of tierd set it again"
+        )
         told.append(Rival(Owner.numa_balancing, text))
     if not ours_run and found.kdamonds:
         text = f"{len(found.kdamonds)} kdamonds that are not tierd's"

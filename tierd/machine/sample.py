@@ -10,6 +10,11 @@ from dataclasses import dataclass, field
 # reclaim writes no pages of files.
 SWAPPED = "nr_vmscan_write"
 
+# The kernel's names for the pages that hint faults brought up to a node, and for those that they
+# would have brought up with no limit and with room for all (should_numa_migrate_memory()).
+PROMOTED = "pgpromote_success"
+PROMOTION_ASKED = "pgpromote_candidate"
+
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
@@ -63,6 +68,11 @@ class NodeSample:
     def swapped_pages(self) -> int:
         """The pages that reclaim has written to swap from this node since boot."""
         return dict(self.counters).get(SWAPPED, 0)
+
+    @property
+    def promoted_pages(self) -> int:
+        """The pages that hint faults have brought up to this node since boot."""
+        return dict(self.counters).get(PROMOTED, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,34 @@ from collections.abc import Iterator
 from tierd.configuration.config import Config, Mode
 from tierd.machine import interleave
 from tierd.machine.interleave import Interleave
-from tierd.plans.plan import Knob
+from tierd.machine.neighbours import NUMA_BALANCING, NUMA_BALANCING_TIERING
+from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT, NumaBalancing
+from tierd.plans.plan import HintFaults, Knob
 from tierd.topology import Topology
 
 DAMON_STAT_ENABLED = "sys/module/damon_stat/parameters/enabled"
 DEMOTION_ENABLED = "sys/kernel/mm/numa/demotion_enabled"
 
+# The unit of the kernel's rate limit is called MB, and is 1 MiB (MB_TO_PAGES()).
+RATE_UNIT_BYTES = 1 << 20
 
-def knobs(config: Config, topology: Topology, weights: Interleave | None) -> tuple[Knob, ...]:
-    """Return the settings that this configuration asks for. `weights` are those of the kernel."""
-    return (*_knobs(config), *_weights(config, topology, weights))
+
+def knobs(
+    config: Config,
+    topology: Topology,
+    weights: Interleave | None,
+    hinted: tuple[HintFaults, ...] = (),
+    numa_balancing: NumaBalancing | None = None,
+) -> tuple[Knob, ...]:
+    """Return the settings that this configuration asks for. `weights` are those of the kernel.
+
+    `hinted` is what hint faults promote, if they do.
+    """
+    return (
+        *_knobs(config),
+        *_weights(config, topology, weights),
+        *_numa_balancing(topology, hinted, numa_balancing),
+    )
 
 
 def _knobs(config: Config) -> Iterator[Knob]:
@@ -47,3 +65,38 @@ def _weights(config: Config, topology: Topology, weights: Interleave | None) -> 
         if node in weights.weights:
             path = f"{interleave.FOLDER}/node{node}"
             yield Knob(f"interleave-{node}", path, str(weight), reason)
+
+
+def _numa_balancing(
+    topology: Topology, hinted: tuple[HintFaults, ...], found: NumaBalancing | None
+) -> Iterator[Knob]:
+    """Yield the settings with which hint faults promote. The limit is set first."""
+    if not hinted or found is None:
+        return
+    # The kernel has one number, and limits each node by it.
+    least = min(one.rate_max_bytes_per_s for one in hinted)
+    yield Knob(
+        "promote-rate-limit",
+        PROMOTE_RATE_LIMIT,
+        str(max(1, rate_units(least))),
+        "hint faults promote no more than that (rate_limit), and less while there is less room",
+    )
+    yield Knob(
+        "numa-balancing",
+        NUMA_BALANCING,
+        str(_mode(topology, found)),
+        "hint faults promote (promoter)",
+    )
+
+
+def _mode(topology: Topology, found: NumaBalancing) -> int:
+    """Return the mode with bit 2. With one socket the other bit costs faults for nothing."""
+    if found.promotes:
+        return found.mode
+    sockets = sum(bool(node.cpus) for node in topology.nodes)
+    return NUMA_BALANCING_TIERING | (found.mode if sockets > 1 else 0)
+
+
+def rate_units(bytes_per_s: float) -> int:
+    """Return a rate as the kernel's file has it, rounded down."""
+    return int(bytes_per_s) // RATE_UNIT_BYTES

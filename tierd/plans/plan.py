@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tierd.configuration.config import Mode
+from tierd.configuration.config import Mode, Promoter
 from tierd.plans.damon import (
     GATE_CLOSED,
     GATE_OPEN,
@@ -89,6 +89,35 @@ class TunerChoice:
     """Who steers the quotas, and why."""
 
     loop: Controller
+    reason: str
+
+
+AS_CONFIGURED = "as configured"
+
+
+@dataclass(frozen=True, slots=True)
+class PromoterChoice:
+    """What promotes, and why. `promoter` is never `auto`."""
+
+    promoter: Promoter
+    reason: str
+
+    @property
+    def hints(self) -> bool:
+        """True if hint faults promote, and no scheme of tierd does."""
+        return self.promoter is Promoter.numa_balancing
+
+
+@dataclass(frozen=True, slots=True)
+class HintFaults:
+    """What the hint faults of NUMA balancing bring up to one node."""
+
+    id: str
+    """`hint-faults-0` brings pages up to node 0."""
+    node: int
+    sources: tuple[int, ...]
+    """The nodes that pages come from."""
+    rate_max_bytes_per_s: float
     reason: str
 
 
@@ -214,7 +243,8 @@ class Watch:
 class Knob:
     """A kernel setting outside DAMON that tierd changes while it runs, and puts back after.
 
-    A setting that the machine lacks, or that already has the value, is left alone.
+    A setting that the machine lacks, or that already has the value, is left alone. Some settings
+    change while tierd runs: then `value` is the most.
     """
 
     id: str
@@ -248,6 +278,9 @@ class Plan:
     """The cgroup classes, with the cgroups that match them now."""
     groups: tuple[Group, ...] = ()
     """The groups of cgroups that share the fastest tier."""
+    promoter: PromoterChoice = PromoterChoice(Promoter.damon, AS_CONFIGURED)
+    hint_faults: tuple[HintFaults, ...] = ()
+    """What hint faults bring up, if they promote."""
 
     @property
     def fingerprint(self) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tierd.configuration.config import Config
-from tierd.plans.plan import Direction
+from tierd.machine.features import Capabilities, Feature
+from tierd.plans.plan import Controller, Direction
 from tierd.topology import Node, Topology
 from tierd.units import BP_MAX, format_percent
 
@@ -24,6 +25,12 @@ RATE_MIN_BYTES_PER_S = 200 * 1000**2
 BANDWIDTH_BP = 500
 
 MB = 1000**2
+
+# Quota limit of a window as a multiple of the rate limit. Windows of a busy kdamond are late, so
+# the limit must be higher; tierd keeps to the rate by what it sees moved. The second is for
+# demotion on kernels that charge failed tries: about half of the tries fail.
+QUOTA_PER_RATE_MAX = 4
+TRIED_PER_RATE_MAX = 8
 
 # What visits may take of a processor in each kdamond, in 1/10000: so much, or this share of all
 # processors if that is more. A machine with more memory has more pages to visit, and more
@@ -64,6 +71,23 @@ def rate(
         return Rate(most, f"{format_percent(BANDWIDTH_BP)} of the bandwidth of node {of}")
     of = " and ".join(str(node.id) for node in fast)
     return Rate(by_size, f"{format_percent(FAST_BP_PER_S)} of node {of} per second")
+
+
+def quota_bytes(
+    rate_max_bytes_per_s: float,
+    window_us: int,
+    loop: Controller,
+    direction: Direction,
+    capabilities: Capabilities,
+) -> int:
+    """Return the most bytes of a scheme in one window."""
+    per_window = int(rate_max_bytes_per_s * window_us) // 10**6
+    if loop is Controller.demand:
+        charged = not capabilities.has(Feature.fail_charge)
+        tries = charged and direction is not Direction.promote
+        per_window *= TRIED_PER_RATE_MAX if tries else QUOTA_PER_RATE_MAX
+    # Never 0, which the kernel takes for no limit.
+    return max(1, per_window)
 
 
 def cost_bp(topology: Topology, config: Config) -> int:

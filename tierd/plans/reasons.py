@@ -1,12 +1,12 @@
 """Why a migration or a kdamond is in the plan, in words. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from tierd.configuration.config import Config, Mode
-from tierd.machine.features import Capabilities, Feature
+from tierd.configuration.config import Config, Mode, Tuner
+from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because
 from tierd.plans import sampling
 from tierd.plans.damon import Intervals
-from tierd.plans.plan import Aim, Controller, Direction, Migration
+from tierd.plans.plan import Aim, Controller, Direction, Migration, TunerChoice
 from tierd.topology import Node
 from tierd.units import format_duration_us, format_percent, format_size
 
@@ -58,3 +58,19 @@ def watched(
     if tunes and sampling.asks_ages(config):
         how += " (not tuned, because a minimum age is configured)"
     return f"node {node.id} ({format_size(node.size_bytes)}) {place}; {how}"
+
+
+def lacking(config: Config, capabilities: Capabilities, tuner: TunerChoice) -> Iterator[str]:
+    """Yield what this kernel lacks for a plan. A feature that tierd can replace is no loss."""
+    wanted = [Feature.fail_charge]
+    if sampling.wants_tuning(config):
+        wanted.insert(0, Feature.intervals_goal)
+    if config.tuner is Tuner.kernel:
+        wanted += [Feature.node_goals, Feature.goal_tuner]
+    for feature in wanted:
+        if feature in capabilities.unknown:
+            yield f"cannot tell whether the kernel has {feature}: it has no type information (BTF)"
+        elif feature is Feature.node_goals and not capabilities.has(feature):
+            yield f"no {feature} (Linux {FEATURE_TABLE[feature].since}): {tuner.reason}"
+        elif not capabilities.has(feature):
+            yield because(feature)

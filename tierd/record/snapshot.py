@@ -63,6 +63,20 @@ class SchemeStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class HintFaultsStatus:
+    """What hint faults of NUMA balancing bring up to a node."""
+
+    hint_faults: str
+    numa_node: int
+    promoted_bytes_total: int
+    """Since boot, by the kernel's counter."""
+    promoted_bytes_per_s: float
+    rate_max_bytes_per_s: float
+    """What they may bring up now."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupStatus:
     """A group of cgroups: its fast memory, and its share of it, in bytes."""
 
@@ -148,6 +162,9 @@ class Snapshot:
     pgmigrate_fail: int | None = None
     page: str | None = None
     """The address of the web page; None if it is not served."""
+    promoter: str = ""
+    promoter_reason: str = ""
+    hint_faults: tuple[HintFaultsStatus, ...] = ()
 
 
 # `status` shows the last few events. The longer history is in its own files.
@@ -173,4 +190,5 @@ def look(snapshot: Snapshot) -> dict[str, Any]:
         "nodes": [asdict(node) for node in snapshot.nodes],
         "schemes": [asdict(scheme) for scheme in snapshot.schemes],
         "goals": [asdict(goal) for goal in snapshot.goals],
+        "hint_faults": [asdict(one) for one in snapshot.hint_faults],
     }

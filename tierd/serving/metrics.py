@@ -246,6 +246,16 @@ METRICS = (
         _moved(Direction.demote),
     ),
     Metric(
+        "hint_fault_limit_bytes_per_second",
+        MetricType.gauge,
+        _NODE,
+        "What hint faults of NUMA balancing may bring up to the node now; absent unless they "
+        "promote (`promoter`). What they brought up is tierd_node_vmstat_pgpromote_success_total.",
+        lambda seen: (
+            ((str(one.numa_node),), one.rate_max_bytes_per_s) for one in seen.snapshot.hint_faults
+        ),
+    ),
+    Metric(
         "evicted_bytes_total",
         MetricType.counter,
         ("numa_node",),

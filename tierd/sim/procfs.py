@@ -26,6 +26,7 @@ _MOVABLE_MARK = 32
 _INT_MAX = 2**31 - 1
 _WATERMARK_SCALE_MAX = 3000
 _NUMA_BALANCING_MAX = 4
+_PROMOTE_RATE_LIMIT = 65536
 # The settings below /proc/sys/vm that have a limit; all others take any number.
 _SYSCTL_MAX = {"swappiness": 200}
 _US_PER_TICK = 10_000  # USER_HZ is 100
@@ -102,6 +103,9 @@ class Procfs:
         root.put("proc/sys/kernel/osrelease", Fixed(self._series.release))
         balancing = Sysctl(READ_WRITE, numa_balancing, 0, _NUMA_BALANCING_MAX)
         root.put("proc/sys/kernel/numa_balancing", balancing)
+        # sysctl_numa_balancing_promote_rate_limit. No hint fault is simulated.
+        limit = Sysctl(READ_WRITE, _PROMOTE_RATE_LIMIT)
+        root.put("proc/sys/kernel/numa_balancing_promote_rate_limit_MBps", limit)
         for name, parameter in self._series.sysctl_vm.items():
             root.put(f"proc/sys/vm/{name}", _sysctl(name, parameter))
         root.put("proc/sys/vm/min_free_kbytes", self._min_free)

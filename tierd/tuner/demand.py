@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Visit
-from tierd.tuner import demotion, evictions, heat, node_state, pages, promotion, shares
+from tierd.tuner import (
+    demotion,
+    evictions,
+    heat,
+    hint_faults,
+    node_state,
+    pages,
+    promotion,
+    shares,
+)
 from tierd.tuner.average import moving
 from tierd.tuner.descent import IDLE_S_MIN
 from tierd.tuner.gate import Room, Seen
@@ -84,8 +93,10 @@ def again(
         headroom[node.id] = node_state.headroom_bytes(known, node)
         coming = promotion.wanted_bytes_per_s(known, node)
         fits = evictions.fits_bytes(node)
-        downs = demotion.demote(node, headroom[node.id], coming, fits)
+        hinted = hint_faults.ahead_bytes(known.hinted, node)
+        downs = demotion.demote(node, headroom[node.id], coming, fits, hinted)
         wants |= downs | promotion.promote(known, node, headroom[node.id], downs)
+        wants |= hint_faults.want(known.hinted, node)
         for flow in (*node.downs, *node.ups):
             name, rate_max = flow.migration.id, flow.rate_max_bytes_per_s
             limited = wants[name].bytes_per_s >= rate_max > 0
@@ -129,7 +140,7 @@ def _shared(
 
 
 def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
-    coming = promotion.wanted_bytes_per_s(known, node)
+    coming, hinted = promotion.wanted_bytes_per_s(known, node), known.hinted
     reserved = coming * node.measurement.seconds
     shared = decision.shared if node.id in node.limits.fast_nodes else None
     if shared is not None and shared.asked:
@@ -143,14 +154,18 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         free_bytes=node.now.free_bytes,
         floor_bytes=node.now.mark_bytes + node.huge_room_bytes,
         headroom_bytes=decision.headroom_bytes[node.id],
-        wanted_bytes=demotion.ahead_bytes(node, coming),
-        sweep_bytes_per_s=node.sweep_bytes_per_s,
+        wanted_bytes=demotion.ahead_bytes(node, coming) + hint_faults.ahead_bytes(hinted, node),
+        sweep_bytes_per_s=node.sweep_bytes_per_s + hint_faults.rate_max_bytes_per_s(node),
         reserved_bytes=reserved,
         fits_bytes=max(0.0, fits - by_region * CLEAR_S),
         is_short=node.now.free_bytes < node.short_bytes,
         stopped=_stopped(node),
         owed_bytes=shared.owed_bytes if shared else 0.0,
         giving_bytes=shared.giving_bytes if shared else 0.0,
+        hinted_bytes_per_s=hinted.came_bytes_per_s,
+        hinted_in_vain=hinted.in_vain,
+        hinted_woke=hinted.woke,
+        idle_s_min=hint_faults.IDLE_S if hint_faults.rate_max_bytes_per_s(node) else 0.0,
     )
 
 

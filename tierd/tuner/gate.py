@@ -73,6 +73,14 @@ class Room:
     """What other groups have beyond their shares."""
     stopped: str = ""
     """Why nothing may come up now; empty if it may."""
+    hinted_bytes_per_s: float = 0.0
+    """How fast hint faults bring pages up."""
+    hinted_in_vain: bool = False
+    """True if that did not cool the slower nodes."""
+    hinted_woke: bool = False
+    """True if heat below has just risen."""
+    idle_s_min: float = 0.0
+    """The least idle time of what goes down to make room for them."""
 
     @property
     def spare_bytes(self) -> float:

@@ -8,9 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from tierd.machine.sample import GroupSample, KdamondSample, NodeSample, Sample, SchemeSample
+from tierd.machine.sample import (
+    PROMOTED,
+    PROMOTION_ASKED,
+    GroupSample,
+    KdamondSample,
+    NodeSample,
+    Sample,
+    SchemeSample,
+)
 from tierd.plans.groups import NO_ROLES, Group, Roles
-from tierd.plans.plan import Controller, Direction, Migration, Plan, Sense, Sensor, Sweep
+from tierd.plans.plan import (
+    Controller,
+    Direction,
+    HintFaults,
+    Migration,
+    Plan,
+    Sense,
+    Sensor,
+    Sweep,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,8 @@ class Limits:
     """Whose memory waits, stays or is pushed by the filters in force."""
     fast_nodes: tuple[int, ...] = ()
     """The nodes of the fastest tier, if groups share it."""
+    hint_faults: tuple[HintFaults, ...] = ()
+    """What hint faults bring up, if they promote."""
 
     @property
     def swaps(self) -> bool:
@@ -83,6 +102,10 @@ class NodeMeasurement:
     """Bytes in huge pages. A huge page moves as a whole."""
     bandwidth_used: float = 0.0
     """The share of its bandwidth that its processors use; 0 if that is not known."""
+    hinted_bytes: int = 0
+    """What hint faults brought up since the last round."""
+    hint_asked_bytes: int = 0
+    """What they would have brought up, with no limit and with room for all of it."""
 
     @property
     def sure_bytes(self) -> int:
@@ -153,6 +176,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
     }
     marks = {one.node: one.floor_bytes for one in now.watermarks}
     goes_up = {one.source_node for one in plan.migrations if one.direction is Direction.promote}
+    goes_up |= {node for one in plan.hint_faults for node in one.sources}
     return Measurement(
         seconds=seconds,
         nodes={
@@ -163,6 +187,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
                 seconds,
                 {sensor: count for sensor, count in counts.items() if sensor.node == one.node},
                 goes_up=one.node in goes_up,
+                page_bytes=plan.page_bytes,
             )
             for one in now.nodes
         },
@@ -212,6 +237,7 @@ def _node(
     counts: Mapping[Sensor, float],
     *,
     goes_up: bool,
+    page_bytes: int,
 ) -> NodeMeasurement:
     """Return what the sensors of a node counted, and its memory. A missing count is None."""
     sensed = {sensor.sense: round(count) for sensor, count in counts.items()}
@@ -230,7 +256,9 @@ def _node(
         huge_bytes=now.huge_bytes,
         bandwidth_used=_bandwidth_used(before, now, seconds),
         least_free_bytes=min(before.free_bytes, now.free_bytes),
-        stalls=_direct(now) - _direct(before),
+        stalls=_counted(before, now, "pgdemote_direct"),
+        hinted_bytes=_counted(before, now, PROMOTED) * page_bytes,
+        hint_asked_bytes=_counted(before, now, PROMOTION_ASKED) * page_bytes,
     )
 
 
@@ -271,5 +299,6 @@ def _some_us(before: Sample, now: Sample) -> int:
     return now.pressure.some_us - before.pressure.some_us
 
 
-def _direct(sample: NodeSample) -> int:
-    return sum(count for name, count in sample.counters if name == "pgdemote_direct")
+def _counted(before: NodeSample, now: NodeSample, name: str) -> int:
+    """Return how much a counter of the node has grown. A kernel may lack it."""
+    return dict(now.counters).get(name, 0) - dict(before.counters).get(name, 0)

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
-from tierd.tuner import benefit
+from tierd.tuner import benefit, hint_faults
 from tierd.tuner.average import moving
 from tierd.tuner.benefit import Check, Moves
+from tierd.tuner.hint_faults import Hinted
 from tierd.tuner.round import FastNode
 from tierd.units import BP_MAX
 
@@ -38,6 +39,8 @@ class NodeState:
     allocation_bytes_per_s: float = 0.0
     check: Check = field(default_factory=Check)
     """The check whether promotion helps."""
+    hinted: Hinted = field(default_factory=Hinted)
+    """The hint faults that bring pages up to it."""
 
 
 def learn(before: NodeState | None, node: FastNode, heat_bytes: float) -> NodeState:
@@ -61,6 +64,7 @@ def learn(before: NodeState | None, node: FastNode, heat_bytes: float) -> NodeSt
         )
     else:
         known = replace(_allocation(before, moves), check=benefit.check(before.check, moves))
+    known = replace(known, hinted=hint_faults.learn(known.hinted, node))
     return _with_idle(known, node, heat_bytes)
 
 

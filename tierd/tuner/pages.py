@@ -210,13 +210,15 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     ]
     clears = [one for one in now.sweeps if one.node == node and one.visit is Visit.clear]
     is_long = bool(clears) and node not in state.climbs
-    in_vain = any(one.in_vain for one, _ in climbs)
+    in_vain = room.hinted_in_vain or any(one.in_vain for one, _ in climbs)
+    if room.hinted_woke:
+        before = replace(before, calm_s=0.0)
     before = descent.calmed(before, now.seen[node].seconds, is_long=is_long, in_vain=in_vain)
     # Room for what programs allocate is needed soon, whatever is idle the longest.
     idle_s = 0.0 if room.is_short else min(IDLE_S_MAX, IDLE_PER_CALM * before.calm_s)
     if not room.is_short:
         # A page that came up must not go down again at once.
-        idle_s = max([idle_s, *(IDLE_PER_LAG * one.lag_s for one, _ in climbs)])
+        idle_s = max([idle_s, room.idle_s_min, *(IDLE_PER_LAG * one.lag_s for one, _ in climbs)])
     before = replace(before, idle_s=max(now.idle_s_min * before.hurry, idle_s))
     sweep = now.turn(node, Visit.demote, before.rounds)
     # A climb from this node clears its pages, so that all of them would look idle soon after.
@@ -262,7 +264,7 @@ def _push(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]
 def _wanted(room: Room, climbs: Iterable[tuple[Climb, Seen]]) -> Wanted:
     """Return the room that is wanted for what comes up by regions and by these climbs."""
     ahead = room.wanted_bytes
-    comes = sum(one.comes_bytes_per_s(seen) for one, seen in climbs)
+    comes = room.hinted_bytes_per_s + sum(one.comes_bytes_per_s(seen) for one, seen in climbs)
     soon = [one.ahead_bytes(room) for one, _ in climbs if one.wants_room]
     if soon:
         # What is used until there is more room again comes on top.

@@ -222,8 +222,9 @@ class FastNode:
 
     @property
     def came_otherwise_bytes(self) -> int:
-        """What came by other moves: up by pages, and down from a faster node."""
-        return self.limits.moved_bytes(self.measurement, to=self.id) - self.promoted_bytes
+        """What came by other moves: up by pages or hint faults, and down from a faster node."""
+        moved = self.limits.moved_bytes(self.measurement, to=self.id)
+        return moved - self.promoted_bytes + self.now.hinted_bytes
 
     @property
     def left_bytes(self) -> int:

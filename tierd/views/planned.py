@@ -8,7 +8,15 @@ from typing import Any
 from tierd.configuration.config import CgroupMode, Mode
 from tierd.plans.damon import Writes
 from tierd.plans.groups import describe_group
-from tierd.plans.plan import Knob, Migration, Plan, TunerChoice, Watch
+from tierd.plans.plan import (
+    HintFaults,
+    Knob,
+    Migration,
+    Plan,
+    PromoterChoice,
+    TunerChoice,
+    Watch,
+)
 from tierd.plans.scope import describe_match
 from tierd.units import format_percent, format_rate
 
@@ -25,8 +33,11 @@ def as_text(plan: Plan, columns: int, hinted: Callable[[str], str] = str) -> str
     lines = ["tierd would watch"]
     lines += _listed([(watch.id, watch.reason) for watch in plan.watches], columns)
     lines += ["", "and count, without moving anything" if observes else "and move"]
-    lines += _listed([(item.id, item.reason) for item in plan.migrations], columns)
+    moves = [(item.id, item.reason) for item in plan.migrations]
+    lines += _listed([*moves, *((one.id, one.reason) for one in plan.hint_faults)], columns)
     lines += ["", *_wrapped(f"tuner: {plan.tuner.loop}: {plan.tuner.reason}", columns)]
+    promoter = plan.promoter
+    lines += _wrapped(f"promoter: {promoter.promoter}: {promoter.reason}", columns)
     lines += _wrapped(f"cost: {_cost(plan)}", columns)
     if plan.cgroups:
         lines += ["", "limited to these cgroups"]
@@ -46,15 +57,17 @@ def as_text(plan: Plan, columns: int, hinted: Callable[[str], str] = str) -> str
         lines += ["", "degraded because"]
         lines += [line for reason in plan.degraded for line in _wrapped(f"  {reason}", columns)]
     last = f"{len(plan.writes)} writes: `tierd plan --writes`"
-    for text in ("", _undone(plan), LEFT_ALONE, "", last):
+    for text in ("", _undone(plan), _left_alone(plan), "", last):
         lines += _wrapped(hinted(text), columns) or [""]
     return "\n".join(lines)
 
 
-LEFT_ALONE = (
-    "Not changed: kdamonds that are not tierd's, NUMA balancing, swap, cgroups, and every setting "
-    "that is not named here. `tierd doctor` shows their state."
-)
+def _left_alone(plan: Plan) -> str:
+    balancing = "" if plan.hint_faults else "NUMA balancing, "
+    return (
+        f"Not changed: kdamonds that are not tierd's, {balancing}swap, cgroups, and every setting "
+        "that is not named here. `tierd doctor` shows their state."
+    )
 
 
 def _cost(plan: Plan) -> str:
@@ -65,6 +78,7 @@ def _cost(plan: Plan) -> str:
     share = format_percent(plan.cost_bp)
     visits = f", and visits take at most {share} of a processor in each" if plan.sweeps else ""
     total = sum(item.rate_max_bytes_per_s for item in plan.of_regions)
+    total += sum(one.rate_max_bytes_per_s for one in plan.hint_faults)
     return (
         f"at most {format_rate(total)} in all directions together, each byte read once and written "
         f"once; {threads} and move pages{visits}"
@@ -132,6 +146,8 @@ class Document:
     """What this kernel cannot do, each with the reason."""
     cgroups: tuple[ClassDocument, ...]
     """The cgroup classes, with the cgroups that belong to each now."""
+    promoter: PromoterChoice
+    hint_faults: tuple[HintFaults, ...]
     fingerprint: str
     """Equal for two plans that write the same to the kernel."""
     writes: Writes
@@ -155,6 +171,8 @@ def as_document(plan: Plan) -> dict[str, Any]:
                 )
                 for one in plan.cgroups
             ),
+            plan.promoter,
+            plan.hint_faults,
             plan.fingerprint,
             plan.writes,
         )

@@ -9,7 +9,9 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tierd.configuration.config import Promoter
 from tierd.errors import ExitCode
+from tierd.plans.plan import AS_CONFIGURED
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 from tierd.views import groupview
@@ -88,7 +90,7 @@ def verdict(status: Status, now: float) -> str:
     said = how(status)
     parts = [f"{state.upper()}: {said}"]
     if state in ("active", "degraded"):
-        up, down = rate(status, "promote"), rate(status, "demote")
+        up, down = rate(status, "promote") + hinted_rate(status), rate(status, "demote")
         parts.append(f"promotes {format_rate(up)}, demotes {format_rate(down)}")
     # In a container the processor time of kernel threads cannot be read.
     if all(one.get("cpu_known", True) for one in status["kdamonds"]):
@@ -188,6 +190,11 @@ def rate(status: Status, action: str) -> float:
     )
 
 
+def hinted_rate(status: Status) -> float:
+    """Return how many bytes per second hint faults promote now."""
+    return float(sum(one["promoted_bytes_per_s"] for one in status.get("hint_faults", ())))
+
+
 def cpu_share(status: Status) -> float:
     """Return the share of a CPU that the kdamonds have used since the daemon started."""
     seconds = status["at"] - status["started_at"]
@@ -208,8 +215,16 @@ def _who(status: Status) -> str:
     return (
         f"tierd {status['version']} on {machine} for {ran}, mode {status['mode']}, "
         f"{up} of {len(status['kdamonds'])} kdamonds run{old}; "
-        f"tuner {status['tuner']}: {status['tuner_reason']}"
+        f"tuner {status['tuner']}: {status['tuner_reason']}{_promoter(status)}"
     )
+
+
+def _promoter(status: Status) -> str:
+    """Return what promotes, unless tierd's schemes do because nothing else was asked for."""
+    promoter, reason = status.get("promoter", ""), status.get("promoter_reason", "")
+    if not promoter or (promoter, reason) == (Promoter.damon, AS_CONFIGURED):
+        return ""
+    return f"; promoter {promoter}: {reason}"
 
 
 def node_lines(nodes: list[Mapping[str, Any]], columns: int) -> list[str]:
@@ -272,7 +287,21 @@ def scheme_lines(status: Status, columns: int) -> list[str]:
         if scheme.get("reason") and status["state"] != "paused"
         for line in wrapped(f"{scheme['scheme']}: {scheme['reason']}", columns, "  ")
     ]
-    return [*table(rows), *reasons]
+    hinted = [
+        line
+        for one in status.get("hint_faults", ())
+        for line in wrapped(hinted_line(one), columns, "  ")
+    ]
+    return [*table(rows), *reasons, *hinted]
+
+
+def hinted_line(one: Mapping[str, Any]) -> str:
+    """Return what hint faults bring up to a node, and how much they may."""
+    return (
+        f"{one['hint_faults']}: {format_rate(one['promoted_bytes_per_s'])} to node"
+        f"{one['numa_node']} now, {format_size(one['promoted_bytes_total'])} since boot; "
+        f"{one['reason']}"
+    )
 
 
 # Two figures are not in this table but in `why`, the metrics and --json: how much a scheme picked,
@@ -303,6 +332,7 @@ def next_step(status: Status) -> str:
         return known
     hot = hot_below(status) or 0
     waiting = [n["numa_node"] for n in status["nodes"] if (hot_of(n) or 0) * 2 > hot]
-    if waiting and _is_worth_telling(status, hot) and not rate(status, "promote"):
+    still = not rate(status, "promote") and not hinted_rate(status)
+    if waiting and _is_worth_telling(status, hot) and still:
         return f"tierd why {waiting[0]} | tierd top"
     return "tierd top | tierd history"

@@ -9,7 +9,7 @@ from tierd.errors import ExitCode, TierdError
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 from tierd.views.render import moment
-from tierd.views.statusview import wrapped
+from tierd.views.statusview import hinted_line, wrapped
 
 Look = Mapping[str, Any]
 
@@ -62,6 +62,9 @@ def text(looks: Sequence[Look], node: int, columns: int) -> str:
     for scheme in last["schemes"]:
         if node in (scheme["source_node"], scheme["target_node"]):
             lines += ["", *_scheme(looks, scheme, columns)]
+    for one in last.get("hint_faults", ()):
+        # They bring pages up to a node from all slower ones.
+        lines += ["", *wrapped(f"promotion by {hinted_line(one)}", columns)]
     if len(lines) == 2 + len(_readings(last, node)):
         lines += ["", "No scheme moves memory to or from this node: see `tierd tiers`."]
     return "\n".join(lines)

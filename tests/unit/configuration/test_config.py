@@ -10,6 +10,7 @@ from tierd.configuration.config import (
     Mode,
     OnConflict,
     OnStop,
+    Promoter,
     Tuner,
 )
 from tierd.configuration.configfile import ConfigErrors, LoadedConfig
@@ -41,6 +42,7 @@ def test_every_setting_can_be_set() -> None:
     text = """
 mode: observe
 tuner: demand
+promoter: auto
 headroom: 2%
 rate_limit: 64MiB/s
 tiers: [[0], [2-3, 5]]
@@ -61,6 +63,7 @@ loop: {window: 2s, tick: 3s}
     assert parse(text).config == Config(
         mode=Mode.observe,
         tuner=Tuner.demand,
+        promoter=Promoter.auto,
         headroom_bp=200,
         used_bp=9900,
         rate_max_bytes_per_s=64 << 20,

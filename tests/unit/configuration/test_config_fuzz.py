@@ -14,6 +14,7 @@ from tierd.configuration.config import (
     Mode,
     OnConflict,
     OnStop,
+    Promoter,
     Tuner,
     used_bp_for,
 )
@@ -127,6 +128,7 @@ def configs(draw: st.DrawFn) -> Config:
             )
         ),
         cgroups=draw(classes()),
+        promoter=draw(st.sampled_from((Promoter.damon, Promoter.auto))),
         on_stop=draw(st.sampled_from(OnStop)),
         on_conflict=draw(st.sampled_from(OnConflict)),
         manage_demotion_enabled=draw(st.booleans()),

@@ -135,7 +135,7 @@ def test_the_documentation_follows_the_table() -> None:
 def test_what_is_in_force_as_yaml() -> None:
     text = configtext.effective(config_of("headroom: 2%\nmetrics: {address: off}"))
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    assert lines[:3] == ["mode: manage", "tuner: auto", "headroom: 2%"]
+    assert lines[:4] == ["mode: manage", "tuner: auto", "promoter: damon", "headroom: 2%"]
     at = lines.index("metrics:")
     assert lines[at : at + 3] == ["metrics:", "  address: off", "  textfile: off"]
 
