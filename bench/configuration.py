@@ -34,6 +34,7 @@ class Configuration:
     kind: Kind
     since: str = "6.12"
     tuner: str = ""
+    promoter: str = ""
 
     @property
     def has_kdamonds(self) -> bool:
@@ -55,6 +56,13 @@ CONFIGURATIONS = (
     ),
     Configuration("emulated", "tierd, `tuner: emulated`", Kind.tierd, tuner="emulated"),
     Configuration("demand", "tierd, `tuner: demand`", Kind.tierd, tuner="demand"),
+    Configuration(
+        "ally",
+        "tierd, `promoter: numa-balancing`: hint faults promote, tierd demotes",
+        Kind.tierd,
+        tuner="demand",
+        promoter="numa-balancing",
+    ),
     Configuration("oracle", "move_pages of the known hot set, at the cap", Kind.oracle),
 )
 # It only watches, so it has no part in comparisons: bench.prediction_vm gives it a turn of its own.
@@ -83,7 +91,8 @@ def runs(configuration: Configuration, series: str, phase: str) -> bool:
 
 def tierd_config(configuration: Configuration, cap: int) -> str:
     """Return the text of the configuration file for `tierd run`."""
-    return f"tuner: {configuration.tuner}\nrate_limit: {cap // 1_000_000}MB/s\n"
+    promoter = f"promoter: {configuration.promoter}\n" if configuration.promoter else ""
+    return f"tuner: {configuration.tuner}\n{promoter}rate_limit: {cap // 1_000_000}MB/s\n"
 
 
 def cover_letter(cap: int, fast: int, slow: int) -> tuple[str, ...]:
