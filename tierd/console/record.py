@@ -65,7 +65,11 @@ class ProfileFile:
             raise FileError(f"cannot write to {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
+        """Close the file. If nothing was written, remove it: its name can be used again."""
+        is_empty = os.fstat(self._fd).st_size == 0
         os.close(self._fd)
+        if is_empty:
+            self.path.unlink(missing_ok=True)
 
 
 def default_path(now_s: float) -> Path:

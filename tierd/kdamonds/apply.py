@@ -74,7 +74,7 @@ def start(
     known = saved if saved is not None and saved.boot_id == boot_id else None
     whose = standing(kernel, known)
     if whose is Standing.foreign and not take_over:
-        hint = "stop its owner, or set `on_conflict: take_over` to have it replaced"
+        hint = "stop its owner; with `on_conflict: take_over` the daemon replaces its kdamonds"
         if known is not None and altered(kernel, known):
             hint = ALTERED_HINT
         raise Conflict(f"DAMON is in use: {describe_all(kdamonds(kernel.sysfs))}", hint)

@@ -395,5 +395,5 @@ def reason(now: Climb, sweep: Sweep, room: Room) -> str:
             return f"waits in the middle of a round: {why}"
         case _:
             done = min(1.0, now.cleared_bytes / sweep.round_bytes)
-            share = f"{now.yield_share:.1%} of the last ones"
+            share = f"{now.yield_share:.1%} of those visited lately"
             return f"visits pages, {done:.0%} of the round: {touched} goes up, {share}"

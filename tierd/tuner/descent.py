@@ -226,7 +226,7 @@ def reason(now: Descent, sweep: Sweep, wanted: Wanted, gate: Gate) -> str:
     if gate.is_open:
         return (
             f"visits pages: what was not touched for {now.idle_s:.0f} s goes down, "
-            f"{now.yield_share:.1%} of the last ones; "
+            f"{now.yield_share:.1%} of those visited lately; "
             f"{format_size(round(max(0.0, wanted.lacks_bytes)))} of room wanted"
         )
     if now.is_open and not now.follows:

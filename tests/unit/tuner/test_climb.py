@@ -310,3 +310,16 @@ def test_a_sweep_that_was_open_for_a_moment_says_little() -> None:
     learned = [climb.step(before, seen, ROOM, IDLE_S)[0].yield_share for seen in (short, long)]
     assert learned[0] > 0.49
     assert learned[1] < 0.35
+
+
+def test_promotion_follows_when_the_lag_is_over_and_not_before() -> None:
+    begun = taking(stage=Stage.clears, stage_ends_s=2.2 * SEEN.seconds)
+    for expected in (Stage.clears, Stage.clears, Stage.takes):
+        begun, gates = climb.step(begun, visited(), ROOM, IDLE_S)
+        assert (begun.stage, gates) == (expected, {})
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_pages_come_up_only_while_sweeps_run(stage: Stage) -> None:
+    comes = taking(stage=stage, yield_share=0.5).comes_bytes_per_s(SEEN)
+    assert comes == (SPEED / 2 if stage in (Stage.clears, Stage.takes) else 0)

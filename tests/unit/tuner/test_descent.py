@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tierd.plans.plan import Visit
+from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import descent
 from tierd.tuner.descent import (
     AHEAD_SHARE_MAX,
@@ -26,6 +26,20 @@ ROUND = 500 * MIB
 SPEED = 100 * MIB
 SEEN = Seen(seconds=0.5, window_s=0.1, round_bytes=ROUND, bytes_per_s=SPEED)
 HELD = "it is held"
+SWEEP = Sweep(
+    id="demote-pages-0-1",
+    visit=Visit.demote,
+    node=0,
+    target_node=1,
+    kdamond=0,
+    scheme=0,
+    quota_bytes=SPEED // 10,
+    window_us=100_000,
+    page_bytes=4096,
+    round_bytes=ROUND,
+    samples_per_s=0.0,
+    gated=False,
+)
 
 
 def wants(lacks: float, least: float = 0, held: str = "") -> Wanted:
@@ -259,3 +273,17 @@ def test_with_room_there_is_no_hurry_after_some_time() -> None:
     for _ in range(int(4 * IDLE_S_MIN / SEEN.seconds)):
         now, _ = descent.step(now, SEEN, Wanted(0, 10 * MIB))
     assert now.hurry == 1.0
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "says"),
+    [
+        (Descent(visited_bytes=ROUND, round_s=IDLE_S_MIN - 3), wants(MIB), "waits 3 s: each page"),
+        (Descent(visited_bytes=ROUND - MIB), wants(MIB), "no room wanted now"),
+        (Descent(), wants(0, held=HELD), "node 0 has its room"),
+        (Descent(), wants(MIB, held=HELD), HELD),
+        (Descent(is_open=True), wants(MIB), "pages are cleared, and visited 8 s later"),
+    ],
+)
+def test_it_says_why_it_is_closed(now: Descent, wanted: Wanted, says: str) -> None:
+    assert says in descent.reason(now, SWEEP, wanted, CLOSED)
