@@ -7,7 +7,7 @@ Rules of this file:
    longer each time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Visit
@@ -68,15 +68,14 @@ def decide(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[ControllerState, Decision]:
     """Learn from a measurement, and decide: first by regions, then by pages."""
-    state, shared = _shared(_learned(state, measurement, limits), measurement, limits)
-    state, decision = again(state, measurement, limits)
+    state = _learned(state, measurement, limits)
+    fast = _fast_nodes(state, measurement, limits)
+    state, shared = _shared(state, fast, measurement, limits)
+    state, decision = _by_region(state, fast, measurement, limits)
     decision = replace(decision, shared=shared)
     if not limits.sweeps:
         return state, decision
-    rooms = {
-        node.id: _room(node, state.nodes[node.id], decision)
-        for node in _fast_nodes(state, measurement, limits)
-    }
+    rooms = {node.id: _room(node, state.nodes[node.id], decision) for node in fast}
     by_page, decided = pages.decide(state.pages, _tick(measurement, limits, rooms))
     return replace(state, pages=by_page), replace(decision, sweeps=decided)
 
@@ -84,11 +83,20 @@ def decide(
 def again(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[ControllerState, Decision]:
-    """Decide by what is known, without learning."""
+    """Decide by what is known, without learning, and by regions only."""
+    return _by_region(state, _fast_nodes(state, measurement, limits), measurement, limits)
+
+
+def _by_region(
+    state: ControllerState,
+    fast: Iterable[FastNode],
+    measurement: Measurement,
+    limits: Limits,
+) -> tuple[ControllerState, Decision]:
     wants: dict[str, Want] = {}
     headroom: dict[int, int] = {}
     habits = dict(state.habits)
-    for node in _fast_nodes(state, measurement, limits):
+    for node in fast:
         known = state.nodes[node.id]
         headroom[node.id] = node_state.headroom_bytes(known, node)
         coming = promotion.wanted_bytes_per_s(known, node)
@@ -111,13 +119,17 @@ def again(
 
 def _fast_nodes(
     state: ControllerState, measurement: Measurement, limits: Limits
-) -> Iterator[FastNode]:
+) -> tuple[FastNode, ...]:
     new = state.pages.reset_bytes
-    return fast_nodes(measurement, limits, state.habits, state.heats, state.pressure, new)
+    known = state.habits, state.heats, state.pressure
+    return tuple(fast_nodes(measurement, limits, *known, new))
 
 
 def _shared(
-    state: ControllerState, measurement: Measurement, limits: Limits
+    state: ControllerState,
+    nodes: Iterable[FastNode],
+    measurement: Measurement,
+    limits: Limits,
 ) -> tuple[ControllerState, Shared]:
     """Return what is known of the groups that share the fast memory, and what follows from it.
 
@@ -127,16 +139,16 @@ def _shared(
     """
     if not limits.groups or not measurement.groups:
         return state, Shared()
-    fast = [one for one in _fast_nodes(state, measurement, limits) if one.id in limits.fast_nodes]
+    fast = [one for one in nodes if one.id in limits.fast_nodes]
     headroom = {one.id: node_state.headroom_bytes(state.nodes[one.id], one) for one in fast}
     has_room = any(one.now.free_bytes > headroom[one.id] for one in fast)
     known, shared = shares.step(state.shares, measurement, limits, headroom, has_room=has_room)
-    nodes = dict(state.nodes)
+    learned = dict(state.nodes)
     for one in fast if shared.asked else ():
-        before = nodes[one.id]
+        before = learned[one.id]
         check = replace(before.check, hold_off_s=0.0)
-        nodes[one.id] = replace(before, is_idle=False, check=check)
-    return replace(state, nodes=nodes, shares=known), shared
+        learned[one.id] = replace(before, is_idle=False, check=check)
+    return replace(state, nodes=learned, shares=known), shared
 
 
 def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:

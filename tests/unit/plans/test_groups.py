@@ -84,3 +84,14 @@ def test_a_group_without_cgroups_is_told_and_moves_nothing() -> None:
     matched = groups.match((PODS,), ("/web",))
     assert groups.pushed(matched, Roles(gives=named("pods")), OWN, ALL).before == NOTHING
     assert ["no cgroup matches" in text for text in groups.unmatched(matched)] == [True]
+
+
+def test_a_group_is_described_with_what_is_set_and_how_many_cgroups_it_has() -> None:
+    follows, capped = ShareClass("a", ("/a",)), ShareClass("b", ("/b",), ceiling_bp=5000)
+    floor = ShareClass("c", ("/c", "/d"), floor_bp=2000, weight=300)
+    said = [groups.describe_group(one) for one in groups.match((follows, capped, floor), ("/a",))]
+    assert said == [
+        "a: /a (weight 100, floor and ceiling by memory.low and memory.high): 1 cgroup now",
+        "b: /b (weight 100, ceiling 50%): 0 cgroups now",
+        "c: /c, /d (floor 20%, weight 300): 0 cgroups now",
+    ]
