@@ -203,10 +203,10 @@ _BASIC = (
         "include their subtrees; a part of a path may be a pattern such as *. floor is the least "
         "that the class gets if it needs it, ceiling is the most, and weight (100) is its part of "
         "what no floor takes. All other memory is a class of its own, with weight 100. What a "
-        "class does not use is lent to others, until it asks for it. Without floor and ceiling "
-        "they follow memory.low and memory.high of the cgroups, times fast memory over all "
-        "memory. Before Linux 7.2 only cold memory makes room. The tuner must be demand or auto, "
-        "and `cgroups` must be empty.",
+        "class does not use is lent to others, until it asks for it. A class with neither floor "
+        "nor ceiling takes them from memory.low and memory.high of its cgroups: the same part of "
+        "the fast memory as these are of all memory. Before Linux 7.2 only cold memory makes "
+        "room. The tuner must be demand or auto, and `cgroups` must be empty.",
     ),
     Setting(
         ("on_stop",),

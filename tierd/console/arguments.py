@@ -101,8 +101,8 @@ def _added(
         "--state-dir",
         type=path_value,
         metavar="DIR",
-        help="totals, events and history (default: $TIERD_STATE_DIR, or the run directory if it is "
-        "named, or /var/lib/tierd)",
+        help="totals, events, history, profile (default: $TIERD_STATE_DIR, or the run directory if "
+        "it is named, or /var/lib/tierd)",
     )
     made.add_argument(
         "--no-color", action="store_true", help="no colour, as in a pipe or with NO_COLOR set"

@@ -299,11 +299,8 @@ def _hold(kernel: Kernel, saved: SavedState, index: int) -> None:
     if path not in values(saved.writes) or not kernel.status(index).on:
         kernel.turn_off(index)
         return
-    write = Write(path, "Y")
-    change = Change(ChangeMethod.commit, (write,), (index,))
-    keep_tuned_intervals(kernel, saved.writes, change, saved.pids)
-    kernel.put(write)
-    kernel.command(index, Command.commit, saved.pids[index])
+    change = Change(ChangeMethod.commit, (Write(path, "Y"),), (index,))
+    carry_out(kernel, saved.writes, change, saved.pids)
 
 
 def _on_each(

@@ -31,7 +31,7 @@ def state(group: Group) -> str:
     if group["asks"]:
         return f"gets up to {format_size(lacks)} more"
     if group["gives"]:
-        return "gives, also what is hot"
+        return "gives, even if it is hot"
     if group["waits"]:
         return "waits: nothing comes up"
     # What is lacking here is cold.
@@ -52,18 +52,20 @@ def sentences(name: str, groups: Iterable[Group]) -> list[str]:
         f"fastest tier and {format_size(mine['slow_bytes'])} below. Its share is "
         f"{format_size(mine['share_bytes'])} now{' (' + ', '.join(bounds) + ')' if bounds else ''}."
     ]
-    asking = ", ".join(one["group"] for one in listed if one["asks"] and one is not mine)
+    asking = [one["group"] for one in listed if one["asks"] and one is not mine]
+    lack = "lacks some of its share" if len(asking) == 1 else "lack some of their shares"
+    others = f"{' and '.join(asking)} {lack}"
     lacks = max(0, mine["share_bytes"] - mine["fast_bytes"])
     if mine["asks"]:
         said.append(
-            f"It lacks {format_size(lacks)} of it. Only groups that lack something promote now, "
-            "and others make room."
+            f"It lacks {format_size(lacks)} of it. Only memory of groups that lack some comes up "
+            "now, and others make room."
         )
     elif mine["gives"]:
-        why = f"{asking} lacks some of its share" if asking else "it is above its ceiling"
-        said.append(f"Its memory goes down, also if it is hot, because {why}.")
+        why = others if asking else "it is above its ceiling"
+        said.append(f"Its memory goes down, even if it is hot, because {why}.")
     elif mine["waits"]:
-        why = f"{asking} lacks some of its share" if asking else "it is at its ceiling"
+        why = others if asking else "it is at its ceiling"
         said.append(f"Nothing of it comes up, because {why}.")
     elif lacks:
         said.append(

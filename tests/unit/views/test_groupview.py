@@ -33,7 +33,7 @@ def test_the_table_has_a_row_for_each_group_with_memory() -> None:
 @pytest.mark.parametrize(
     ("group", "said"),
     [
-        (WEB, "It lacks 50 MiB of it. Only groups that lack something promote now"),
+        (WEB, "It lacks 50 MiB of it. Only memory of groups that lack some comes up"),
         ({**WEB, "asks": False}, "did not use more lately"),
         ({**WEB, "asks": False, "waits": True}, "Nothing of it comes up, because it is at its"),
         ({**WEB, "asks": False, "gives": True}, "because it is above its ceiling"),
@@ -47,7 +47,12 @@ def test_why_names_the_group_that_another_one_waits_for() -> None:
     first, last = groupview.sentences("batch", [WEB, {**BATCH, "gives": True}])
     assert "200 MiB on the fastest tier" in first
     assert "(at least 80 MiB if it has so much memory)" in first
-    assert last == "Its memory goes down, also if it is hot, because web lacks some of its share."
+    assert last == "Its memory goes down, even if it is hot, because web lacks some of its share."
+
+
+def test_why_names_all_groups_that_another_one_waits_for() -> None:
+    *_, last = groupview.sentences("batch", [WEB, {**WEB, "group": "pods"}, BATCH])
+    assert last == "Nothing of it comes up, because web and pods lack some of their shares."
 
 
 def test_a_group_that_the_daemon_does_not_know_is_said_to_be_new() -> None:
