@@ -21,7 +21,7 @@ STEERING_SHARE_MAX = 0.7
 # Share of one processor that the loop may use. A tick takes some milliseconds, so on most machines
 # it uses far less. Where Python is slow, as in an emulated machine, ticks and looks at free memory
 # are further apart: the processors are for the programs.
-LOOP_SHARE_MAX = 0.05
+LOOP_SHARE_MAX = 0.1
 
 # They are at most so many times as far apart. Sweeps go on between two ticks.
 SLOWER_MAX = 10.0
