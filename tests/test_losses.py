@@ -2,15 +2,13 @@
 
 import pytest
 
+from tests.fixtures import inner_run
+
 
 def test_only_guests_that_were_lost_without_being_asked_to_are_told(
     request: pytest.FixtureRequest, pytester: pytest.Pytester
 ) -> None:
-    pytester.makeconftest(
-        f"import sys; sys.path.insert(0, {str(request.config.rootpath)!r})\n"
-        "from tests.conftest import *  # noqa\n"
-    )
-    pytester.makeini("[pytest]\nmarkers =\n    rare: x\n    vm: x\n")
+    inner_run.prepare(request, pytester)
     pytester.makepyfile(
         "import pytest\n"
         "from tests.vm import guest\n"

@@ -6,6 +6,7 @@ import pytest
 
 from tests import rotation
 from tests.conftest import NEXT_TURN
+from tests.fixtures import inner_run
 from tests.rotation import TURN_S_MAX, expected_s, following, group, turns
 
 REAL = "tests/contract/test_contract.py::test_real"
@@ -77,11 +78,7 @@ def test_the_summary_says_how_to_have_the_same_again() -> None:
 def test_a_run_makes_all_that_is_not_rare_and_one_turn(
     request: pytest.FixtureRequest, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytester.makeconftest(
-        f"import sys; sys.path.insert(0, {str(request.config.rootpath)!r})\n"
-        "from tests.conftest import *  # noqa\n"
-    )
-    pytester.makeini("[pytest]\nmarkers =\n    rare: x\n    vm: x\n")
+    inner_run.prepare(request, pytester)
     pytester.makepyfile(
         "import pytest\ndef test_usual(): pass\n"
         "@pytest.mark.rare\n@pytest.mark.parametrize('which', range(4))\n"

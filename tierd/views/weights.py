@@ -13,6 +13,8 @@ def as_lines(topology: Topology, weights: Interleave) -> list[str]:
     how = {True: " (by the kernel)", False: " (auto is off)", None: ""}[weights.auto]
     lines = [f"weighted interleave: {_listed(weights.weights)}{how}"]
     fitting = interleave.proposed(topology)
+    if fitting is None and len(topology.nodes) == 1:
+        return lines
     if fitting is None:
         return [
             *lines,

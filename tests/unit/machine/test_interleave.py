@@ -80,6 +80,9 @@ def test_without_figures_nothing_is_proposed() -> None:
     assert weights is not None
     assert view.as_lines(topology, weights)[1].endswith("does not tell it for every node")
     assert "`tierd doctor --measure`" in view.as_lines(topology, weights)[2]
+    # There is nothing to measure where one node is all.
+    alone = replace(topology, nodes=topology.nodes[:1])
+    assert len(view.as_lines(alone, weights)) == 1
     assert view.as_document(topology, weights)["by_bandwidth"] is None
 
 
