@@ -6,12 +6,12 @@ from functools import cache
 
 from tests.faults.faulty import Disk, FaultySysfs, StillClock
 from tierd import policy
-from tierd.configuration.config import Config, Tuner
+from tierd.configuration.config import Config, Promoter, Tuner
 from tierd.kdamonds import apply, restore
 from tierd.kdamonds.applied import Applied
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
 from tierd.kdamonds.restore import Restored
-from tierd.machine import discovery, features
+from tierd.machine import discovery, features, numa_balancing
 from tierd.machine.override import Override
 from tierd.plans import damon
 from tierd.plans.damon import Goal, Kdamond, Metric, Scheme, Write
@@ -29,6 +29,8 @@ BLOCK_PAGES = 512
 DEFAULT = Config(tuner=Tuner.kernel, manage_demotion_enabled=True)
 OTHER_RATE = replace(DEFAULT, rate_max_bytes_per_s=50_000_000, manage_demotion_enabled=False)
 OTHER_GOAL = replace(DEFAULT, used_bp=9900)
+# Its settings are more than those of any other plan.
+HINTED = replace(DEFAULT, promoter=Promoter.numa_balancing)
 
 
 @dataclass
@@ -83,7 +85,8 @@ def _plan(series: str, name: str, config: Config, override: Override | None) -> 
     """Return a plan from a cache: plans are immutable, so thousands of worlds can share one."""
     kernel = SimKernel(series, machine_model.load(name), block_pages=BLOCK_PAGES)
     topology = discovery.survey(kernel, override)
-    return policy.plan(topology, features.probe(kernel), config)
+    found = numa_balancing.read(kernel, topology, {})
+    return policy.plan(topology, features.probe(kernel), config, numa_balancing=found)
 
 
 def steered(world: World) -> Plan:
@@ -199,12 +202,17 @@ def other_goal(world: World) -> Plan:
     return plan_for(world, OTHER_GOAL)
 
 
+def hinted(world: World) -> Plan:
+    return plan_for(world, HINTED)
+
+
 def fewer_nodes(world: World) -> Plan:
     return plan_for(world, DEFAULT, ((0,), (1,)))
 
 
 SCENARIOS = (
     Scenario("start", nothing, start(default)),
+    Scenario("start, hint faults", nothing, start(hinted), series=("7.3",)),
     Scenario("adopt", running(default), start(default)),
     Scenario("adopt, other rate", running(default), start(other_rate)),
     Scenario("adopt, half changed", half_changed, start(other_rate), series=("7.3",)),
@@ -213,6 +221,7 @@ SCENARIOS = (
     Scenario("reload, same", running(default), reload(default), series=("7.3",)),
     Scenario("reload, other goal", running(default), reload(other_goal), series=("7.3",)),
     Scenario("reload, other rate", running(default), reload(other_rate)),
+    Scenario("reload, hint faults", running(default), reload(hinted), series=("7.3",)),
     Scenario("replace, fewer nodes", running(default), reload(fewer_nodes), "three-tier", ("7.3",)),
     Scenario("tune", running(steered), tune),
     Scenario(
@@ -224,4 +233,5 @@ SCENARIOS = (
     Scenario("revive", one_dead, revive),
     Scenario("revive, all gone", all_gone, revive, series=("7.3",)),
     Scenario("stop", running(default), stop),
+    Scenario("stop, hint faults", running(hinted), stop, series=("7.3",)),
 )

@@ -17,6 +17,8 @@ from tierd.kdamonds import apply, inspection, restore
 from tierd.kdamonds.applied import Applied, RolledBack, UndoFailed
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel, Status
 from tierd.kdamonds.restore import Restored
+from tierd.machine.neighbours import NUMA_BALANCING
+from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT
 from tierd.plans.damon import Command, state_path
 from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
 from tierd.sim.sim_kernel import SimKernel
@@ -26,6 +28,7 @@ FAULTS = tuple(fault for fault in Fault if not fault.startswith("killed"))
 # Faults that have no effect on most operations.
 SELDOM = {Fault.lost, Fault.lost_for_ever, Fault.replaced, Fault.ended, Fault.ended_late}
 DEATHS = (Fault.killed, Fault.killed_after)
+SETTINGS = (DAMON_STAT_ENABLED, DEMOTION_ENABLED, NUMA_BALANCING, PROMOTE_RATE_LIMIT)
 
 # The whole sweep takes minutes, so `make check` runs the scenarios and faults that find most. 6.12
 # differs only in a few commands, so `make test` gives it fewer faults. A kill before an operation
@@ -84,7 +87,7 @@ def picture(kernel: SimKernel) -> Picture:
         if not any(part in path for part in ("/stats/", "/pid", "/state", "tried_", "effective"))
     ]
     return Picture(
-        settings=tuple((p, optional(kernel, p)) for p in (DAMON_STAT_ENABLED, DEMOTION_ENABLED)),
+        settings=tuple((path, optional(kernel, path)) for path in SETTINGS),
         kdamonds=tuple(look.status(index) for index in range(look.count())),
         tree=tuple((path, kernel.read(f"{folder}/{path}")) for path in files),
     )
