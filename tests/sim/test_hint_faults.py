@@ -5,11 +5,13 @@ has them, on a real kernel.
 """
 
 from dataclasses import replace
+from errno import EPERM
 
 import pytest
 
 from tests.sim.loop import Disk, Loop, cold, hot, loop
 from tierd.configuration.config import Config, Mode, OnStop, Promoter
+from tierd.errors import ExitCode
 from tierd.kdamonds import restore
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.saved import SavedState
@@ -17,6 +19,7 @@ from tierd.machine.neighbours import NUMA_BALANCING
 from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT
 from tierd.serving.inbox import Verb
 from tierd.sim.sim_kernel import SimClock
+from tierd.sysfs import SysfsError
 
 HINTED = Config(promoter=Promoter.numa_balancing)
 MIB = 1 << 20
@@ -176,3 +179,23 @@ def test_observe_changes_neither_setting() -> None:
     made.run(6)
     assert seen == [("1", KERNEL_LIMIT)]
     assert {one.action for one in made.snapshots[-1].schemes} == {"promote", "demote"}
+
+
+@pytest.mark.parametrize("path", [NUMA_BALANCING, PROMOTE_RATE_LIMIT])
+def test_a_service_that_may_not_write_says_what_to_do(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = full()
+    write = made.kernel.write
+
+    def refuse(at: str, value: str) -> None:
+        if at == path:
+            raise SysfsError("write", at, EPERM, value)
+        write(at, value)
+
+    monkeypatch.setattr(made.kernel, "write", refuse)
+    with pytest.raises(SysfsError) as caught:
+        made.run(1)
+    assert "numa-balancing.conf" in caught.value.hint
+    assert caught.value.exit_code is ExitCode.not_permitted
+    assert settings(made) == ("1", KERNEL_LIMIT)

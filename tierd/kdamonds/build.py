@@ -4,9 +4,12 @@
 """
 
 from collections.abc import Iterable
+from errno import EACCES, EPERM, EROFS
 
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
 from tierd.kdamonds.saved import STEERED, SavedKnob, SavedState, same_value
+from tierd.machine.neighbours import NUMA_BALANCING
+from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT
 from tierd.plans.changes import (
     Change,
     ChangeMethod,
@@ -18,7 +21,15 @@ from tierd.plans.changes import (
 )
 from tierd.plans.damon import Command, Write, Writes
 from tierd.plans.plan import Knob
-from tierd.sysfs import optional
+from tierd.sysfs import SysfsError, optional
+
+# The settings that the service may not write as it is shipped, and the errnos by which it is told.
+PROTECTED = frozenset({NUMA_BALANCING, PROMOTE_RATE_LIMIT})
+REFUSALS = frozenset({EPERM, EACCES, EROFS})
+PROTECTED_HINT = (
+    "the service needs the drop-in systemd/examples/numa-balancing.conf for `promoter: "
+    "numa-balancing`; or set kernel.numa_balancing=2 yourself (docs/service.md)"
+)
 
 
 def build(kernel: Kernel, writes: Writes) -> tuple[int, ...]:
@@ -153,8 +164,14 @@ def set_knobs(kernel: Kernel, knobs: tuple[SavedKnob, ...], former: tuple[SavedK
 
 def set_knob(kernel: Kernel, knob: SavedKnob) -> None:
     """Write tierd's value to one setting of the kernel."""
-    if not knob.is_in(kernel.sysfs.read(knob.path)):
+    if knob.is_in(kernel.sysfs.read(knob.path)):
+        return
+    try:
         kernel.put(Write(knob.path, knob.ours))
+    except SysfsError as error:
+        if error.errno in REFUSALS and knob.path in PROTECTED:
+            error.hint = PROTECTED_HINT
+        raise
 
 
 def put_knob_back(kernel: Kernel, knob: SavedKnob) -> None:
