@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures import machines
 from tests.fixtures.machines import TextSysfs
 from tierd.clock import SystemClock
-from tierd.configuration.config import CgroupClass, CgroupMode, Config, ShareClass
+from tierd.configuration.config import CgroupClass, CgroupMode, Config, Promoter, ShareClass
 from tierd.doctor import bundle, checkup, doctor, facts
 from tierd.doctor.facts import Facts, Unreadable
 from tierd.doctor.findings import Finding, Verdict
@@ -194,6 +194,34 @@ VERDICTS: list[tuple[str, Callable[[Facts], Facts], str, Verdict, str]] = [
         "TD011",
         Verdict.warn,
         "set by hand or by a program, although the tuned profile oracle says 0",
+    ),
+    (
+        "mode 2, and another choice",
+        lambda f: replace(f, numa_balancing=2),
+        "TD011",
+        Verdict.warn,
+        "tierd cannot limit how much moves in all",
+    ),
+    (
+        "mode 2, chosen",
+        lambda f: replace(f, numa_balancing=2, config=Config(promoter=Promoter.numa_balancing)),
+        "TD011",
+        Verdict.ok,
+        "has tierd set bit 2 while it runs",
+    ),
+    (
+        "mode 2, adopted",
+        lambda f: replace(f, numa_balancing=2, config=Config(promoter=Promoter.auto)),
+        "TD011",
+        Verdict.ok,
+        "leaves promotion to the kernel",
+    ),
+    (
+        "chosen, and not there",
+        lambda f: replace(f, numa_balancing=None, config=Config(promoter=Promoter.numa_balancing)),
+        "TD011",
+        Verdict.fail,
+        "has no NUMA balancing",
     ),
     (
         "no NUMA balancing",
