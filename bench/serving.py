@@ -248,8 +248,11 @@ def all_turns(
         try:
             found.append(turn(name, service, running, lengths))
         finally:
-            running.stop()
-            sys.stderr.write(running.log())
+            # Its log says why it does not stop.
+            try:
+                running.stop()
+            finally:
+                sys.stderr.write(running.log())
         longest_s = max(longest_s, time.monotonic() - began_s)
     return found
 
