@@ -95,12 +95,31 @@ def _alike(_seed: int) -> Iterator[WorkloadEvent]:
     yield Place(PageSet("all", 2.0, at_random=True), 1600 * MIB, BOTH)
 
 
+def _flat(seed: int) -> Iterator[WorkloadEvent]:
+    """A store whose values are used more alike, and cold memory."""
+    yield Place(PageSet("cold", 0.002), 400 * MIB, BOTH)
+    made = store("s", 1200 * MIB, skew=0.6, mean_hz=0.5, seed=seed)
+    yield Scatter(made.sets, BOTH)
+
+
+def _walk(seed: int) -> Iterator[WorkloadEvent]:
+    """Two sets that are touched in every sample, one far more often, and a store."""
+    made = store("s", 900 * MIB, skew=0.9, mean_hz=1.0, seed=seed)
+    yield Scatter(made.sets, BOTH)
+    yield Place(PageSet("turn", 25.0), 200 * MIB, BOTH)
+    yield Place(PageSet("often", 150.0, at_random=True), 60 * MIB, BOTH)
+    yield Place(PageSet("cold", 0.001), 400 * MIB, BOTH)
+
+
 WORKLOADS: dict[str, Callable[[int], Iterator[WorkloadEvent]]] = {
     "hot": _hot,
     "store": _store,
     "mixed": _mixed,
     "drift": _drift,
     "alike": _alike,
+    # Nothing was mended by looking at these: the next ones, and all cells with another seed.
+    "flat": _flat,
+    "walk": _walk,
 }
 
 

@@ -20,8 +20,8 @@ def test_the_page_is_made_of_the_cells() -> None:
 def test_every_cell_has_its_row_with_what_is_wrong_with_it() -> None:
     wrong = replace(CELL, fast_mib=768, predicted=0.9, low=0.85, high=0.95, truth=0.6)
     lines = prediction_page.table([CELL, wrong])
-    assert lines[2].endswith("| 320 MiB | 40.0% | 30% to 49% | 31.0% | 75.0% | 9.0 |")
-    assert lines[3] == "|  | 768 MiB | 90.0% | 85% to 95%, outside | 60.0% | 75.0% | 30.0 |"
+    assert lines[2].endswith("| 1 | 320 MiB | 40.0% | 30% to 49% | 31.0% | 75.0% | 9.0 |")
+    assert lines[3] == "|  | 1 | 768 MiB | 90.0% | 85% to 95%, outside | 60.0% | 75.0% | 30.0 |"
     assert lines[-1].startswith("Within 10 points: 1 of 2 (50%); the worst is 30.0 off; 1 of 2 ")
 
 
