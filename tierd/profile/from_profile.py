@@ -46,11 +46,14 @@ CLOSE_MIN = 20
 # Each class of heat is cut into so many, because its pages are not all alike.
 CUTS = 3
 
+# How much memory is in a class is known if so many pages of it were seen: within a quarter.
+SEEN_MIN = 20
+
 # The tail of very hot pages: each part is so many times as hot as the one before, and there are so
 # many at most. A tail falls by a power of the rate; outside of these bounds of the power there is
 # none, or it holds so little that it does not matter.
-TAIL_STEP = 4.0
-TAIL_STEPS = 6
+TAIL_STEP = 2.0
+TAIL_STEPS = 12
 TAIL_POWERS = (0.5, 2.5)
 PAGE_BYTES = 4096
 
@@ -142,6 +145,8 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
     )
     piece, drift = piece_bytes(profile.lines), drift_per_minute(profile.lines)
     close = close_shares(profile.lines)
+    seen = profile.header.pages * ceil(profile.minutes / LOOKS)
+    whole = sum(profile.header.tier_bytes)
     # Pairs of a panel say how the hottest pages lie, and regions are pieces all of them.
     share = HOT_SHARE
     if profile.header.source is not Source.panel:
@@ -151,7 +156,8 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
         classes = tuple(
             sum(one.classes[kind] * one.minutes for one in part) / total for kind in range(CLASSES)
         )
-        load = Load(spread(classes, close, tail=tail), piece, share, drift)
+        each = whole * profile.minutes / (seen * total) if seen else 0.0
+        load = Load(spread(classes, close, tail=tail, each_bytes=each), piece, share, drift)
         yield Stretch(load, total / profile.minutes)
 
 
@@ -194,30 +200,39 @@ def _plain(classes: Sequence[float]) -> tuple[Heat, ...]:
 
 
 def spread(
-    classes: Sequence[float], close: Sequence[float] = (), *, tail: bool = True
+    classes: Sequence[float],
+    close: Sequence[float] = (),
+    *,
+    tail: bool = True,
+    each_bytes: float = 0.0,
 ) -> tuple[Heat, ...]:
     """Return the heats of memory in classes: each class is cut into a few, by its neighbours.
 
     `close` has the shares of the hottest class in each class of the closer look, if they are known.
-    Without `tail` the hottest pages are only as hot as they must be.
+    Without `tail` the hottest pages are only as hot as they must be. `each_bytes` is how much
+    memory a page that was seen stands for: where few were seen, the tail begins below them.
     """
+    begin, power = _tail_begin(classes, each_bytes) if tail else (HOTTEST, 0.0)
     heats = [Heat(0.0, classes[0])]
-    for kind in range(1, HOTTEST):
+    for kind in range(1, begin):
         low = BOUNDS_HZ[kind - 2] if kind > 1 else TOUCHES_HZ[1] / 2
         high = BOUNDS_HZ[kind - 1]
         before = classes[kind - 1] if kind > 1 else classes[kind]
         heats += _cut(classes[kind], before, classes[kind + 1], low, high)
-    top = classes[HOTTEST]
-    if close:
+    top, least_hz = sum(classes[begin:]), BOUNDS_HZ[begin - 2]
+    if close and begin == HOTTEST:
         parts = [top * share for share in close]
         heats += map(Heat, CLOSE_TOUCHES_HZ[:-1], parts[:-1])
-        hottest_hz, edges = CLOSE_TOUCHES_HZ[-1], CLOSE_BOUNDS_HZ[-2:]
-        below, top, least_hz = parts[-2], parts[-1], edges[1]
+        top, least_hz = parts[-1], CLOSE_BOUNDS_HZ[-1]
+        power = _power(parts[-2], top, CLOSE_BOUNDS_HZ[-2:]) if tail else 0.0
+        heats += _tail(top, least_hz, power) or [
+            Heat(CLOSE_TOUCHES_HZ[-1] if tail else least_hz, top)
+        ]
     else:
         # A page that is touched at even intervals may be touched no more than once per sample.
-        hottest_hz, edges = TOUCHES_HZ[HOTTEST], BOUNDS_HZ[-2:]
-        below, least_hz = classes[HOTTEST - 1], LEAST_HOT_HZ
-    heats += _tail(below, top, edges, hottest_hz) if tail else [Heat(least_hz, top)]
+        heats += _tail(top, least_hz, power) or [
+            Heat(TOUCHES_HZ[HOTTEST] if tail else LEAST_HOT_HZ, top)
+        ]
     return ordered(heats)
 
 
@@ -242,26 +257,60 @@ def _cut(size: float, before: float, after: float, low: float, high: float) -> I
         yield Heat(rate, size / CUTS * (1 + 2 * slope * (place - 0.5)))
 
 
-def _tail(below: float, top: float, edges: tuple[float, ...], hottest_hz: float) -> Iterator[Heat]:
-    """Yield the hottest class. Its rates are too high to be seen, so they follow those below it.
+def _tail_begin(classes: Sequence[float], each_bytes: float) -> tuple[int, float]:
+    """Return the lowest class of the tail, and by which power of the rate memory falls in it.
 
-    `edges` are the bounds of the class below it, and `hottest_hz` is the rate if none can follow.
+    The tail begins with the hottest class above which enough pages were seen. Of a store's few
+    hottest pages a panel sees one or none, and they have many of the touches.
+    """
+    for kind in range(HOTTEST, 1, -1):
+        if sum(classes[kind:]) < SEEN_MIN * each_bytes:
+            continue
+        if kind == HOTTEST:
+            break
+        power = _falling(classes[kind:])
+        return (kind, power) if _is_tail(power) else (HOTTEST, 0.0)
+    return HOTTEST, _power(classes[HOTTEST - 1], classes[HOTTEST], BOUNDS_HZ[-2:])
+
+
+def _falling(classes: Sequence[float]) -> float:
+    """Return the most likely power of a tail that was seen in these classes; 0 if it has none.
+
+    The classes are equally wide on a logarithmic scale, so of the memory that reaches one always
+    the same share reaches the next one. The last class is open.
+    """
+    went_on = sum(number * size for number, size in enumerate(classes))
+    ended = sum(classes[:-1])
+    if not went_on or not ended:
+        return 0.0
+    return log((went_on + ended) / went_on) / log(BOUNDS_HZ[-1] / BOUNDS_HZ[-2])
+
+
+def _power(below: float, top: float, edges: Sequence[float]) -> float:
+    """Return the power by which memory falls between a class and all above it; 0 if not known."""
+    return log((top + below) / top) / log(edges[1] / edges[0]) if top and below else 0.0
+
+
+def _is_tail(power: float) -> bool:
+    return TAIL_POWERS[0] <= power <= TAIL_POWERS[1]
+
+
+def _tail(top: float, least_hz: float, power: float) -> list[Heat]:
+    """Return memory that is touched this often and more, or nothing if its power is not a tail's.
+
+    Its rates are too high to be seen, or were seen of too few pages, so they follow those below.
     In a store whose heat falls by Zipf's law a few pages have much of all touches.
     """
-    least = edges[1]
-    power = log((top + below) / top) / log(least / edges[0]) if top and below else 0.0
-    if not TAIL_POWERS[0] <= power <= TAIL_POWERS[1]:
-        yield Heat(hottest_hz, top)
-        return
-    rate = least
+    found: list[Heat] = []
+    if not _is_tail(power):
+        return found
     for step in range(TAIL_STEPS):
-        beyond = top * (TAIL_STEP * rate / least) ** -power
-        last = step == TAIL_STEPS - 1 or beyond < PAGE_BYTES
-        here = top * (rate / least) ** -power - (0.0 if last else beyond)
-        yield Heat(rate * TAIL_STEP**0.5 if not last else rate, here)
-        if last:
-            return
-        rate *= TAIL_STEP
+        rate, here = least_hz * TAIL_STEP**step, top * TAIL_STEP ** (-power * step)
+        beyond = here * TAIL_STEP**-power
+        if step == TAIL_STEPS - 1 or beyond < PAGE_BYTES:
+            return [*found, Heat(rate, here)]
+        found.append(Heat(rate * TAIL_STEP**0.5, here - beyond))
+    return found
 
 
 def piece_bytes(lines: Sequence[Line]) -> int:

@@ -39,7 +39,7 @@ MINUTE_S = 60.0
 
 # Programs that have run for hours have settled. So in the first minutes of a trial pages may move
 # as fast as on a small machine, and heat stays where it is.
-SETTLE_MINUTES = 2.0
+SETTLE_MINUTES = 4.0
 # Minutes of each load. The first one shows what a change costs.
 PART_MINUTES = 2.0
 # Heat drifts in so many steps a minute.

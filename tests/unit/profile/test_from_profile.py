@@ -1,6 +1,8 @@
 """Loads from profiles, with answers worked out by hand."""
 
+import statistics
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -106,6 +108,36 @@ def test_the_curve_of_a_zipf_store_is_right_within_three_points() -> None:
     for share in (0.1, 0.25, 0.5, 0.75):
         truth = sum(heats[: int(pages * share)]) / sum(heats)
         assert load.best(share * pages * 4096) == pytest.approx(truth, abs=0.03)
+
+
+def test_hot_pages_that_no_panel_has_seen_follow_from_those_below() -> None:
+    """Of the hottest hundred pages, which have half the touches, a panel sees one or none."""
+    pages, seen = 200_000, 2000
+    classes = zipf_classes(pages, 1.0)
+    whole, part = sum(classes), 0.1
+    heats = [1 / (rank + 1) for rank in range(pages)]
+    truth = sum(heats[: int(part * pages)]) / sum(heats)
+    off: dict[float, list[float]] = {0.0: [], whole / seen: []}
+    for seed in range(20):
+        panel = Random(seed).choices(range(CLASSES), classes, k=seen)
+        shown = [whole / seen * panel.count(kind) for kind in range(CLASSES)]
+        for each_bytes, found in off.items():
+            load = Load(from_profile.spread(shown, each_bytes=each_bytes))
+            found.append(abs(load.best(part * whole) - truth))
+    blind, follows = (statistics.fmean(found) for found in off.values())
+    assert follows < 0.06
+    assert follows < 0.7 * blind
+
+
+def test_where_enough_pages_were_seen_of_each_class_nothing_follows_from_others() -> None:
+    classes = zipf_classes(200_000, 1.0)
+    few = sum(classes) / 1e6
+    assert from_profile.spread(classes, each_bytes=few) == from_profile.spread(classes)
+
+
+def test_memory_that_is_used_alike_has_no_tail_whatever_was_seen() -> None:
+    classes = (10.0 * GIB, 0.0, 0.0, 0.0, 90.0 * GIB, 1.0 * GIB, 0.0, 0.0, 0.0)
+    assert from_profile.spread(classes, each_bytes=GIB / 10) == from_profile.spread(classes)
 
 
 def test_memory_that_saturates_all_together_has_no_tail() -> None:
