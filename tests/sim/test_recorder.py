@@ -201,7 +201,7 @@ def test_the_first_minute_of_a_panel_counts_as_much_as_the_others() -> None:
     assert line.heat[0][2:-1] == (0,) * (CLASSES - 3)
 
 
-@pytest.mark.parametrize(("rate_hz", "kind"), [(20.0, 0), (120.0, 3), (2000.0, 6)])
+@pytest.mark.parametrize(("rate_hz", "kind"), [(20.0, 0), (120.0, 3)])
 def test_a_closer_look_tells_how_hot_the_hottest_pages_are(rate_hz: float, kind: int) -> None:
     """A page that is touched in every sample of 50 ms has 20 touches a second, or thousands."""
     always = Place(PageSet("always", rate_hz, at_random=kind > 0), 100 * MIB, (0, 1))
@@ -213,7 +213,7 @@ def test_a_closer_look_tells_how_hot_the_hottest_pages_are(rate_hz: float, kind:
     assert counts[kind] >= 0.9 * sum(counts)
     (stretch,) = from_profile.work(made.profile, "p").stretches
     hottest = stretch.load.heats[0]
-    assert hottest.rate_hz == pytest.approx(rate_hz, rel=0.7 if kind == 6 else 0.25)
+    assert hottest.rate_hz == pytest.approx(rate_hz, rel=0.25)
 
 
 def test_a_signal_in_a_closer_look_ends_it_and_the_minutes_are_kept() -> None:
