@@ -13,7 +13,7 @@ from tierd.configuration.config import Config, Mode, Tuner
 from tierd.machine.neighbours import Owner
 from tierd.record import bookkeeping, daemon_counts, rundir
 from tierd.record.daemon_counts import DaemonCounts
-from tierd.record.snapshot import GroupStatus, Snapshot
+from tierd.record.snapshot import GroupStatus, HintFaultsStatus, Snapshot
 from tierd.serving import metrics
 from tierd.serving.inbox import Verb
 from tierd.serving.metrics import EVENTS, METRICS, Metric, MetricType, Seen, table
@@ -37,7 +37,8 @@ def snapshots() -> list[Snapshot]:
     group = GroupStatus(
         "web", 2 << 20, 1 << 20, 4 << 20, 0, 8 << 20, asks=True, waits=False, gives=False
     )
-    return [replace(one, groups=(group,)) for one in made.snapshots]
+    hinted = HintFaultsStatus("hint-faults-0", 0, 0, 0.0, 1e6, "")
+    return [replace(one, groups=(group,), hint_faults=(hinted,)) for one in made.snapshots]
 
 
 def values(name: str, snapshot: Snapshot) -> dict[tuple[str, ...], float]:
