@@ -36,9 +36,11 @@ from tierd.tuner.shares import Shared
 from tierd.tuner.throttle import Input, InputInForce, ScheduledInput
 from tierd.units import format_percent
 
-# If one command takes this long, a round takes a second. A hundred megabytes may move in it. Free
-# memory is read without a command. So while something is promoted, it is read at this interval
-# between two rounds. A decision by it then holds no longer than a round on other kernels.
+# On most kernels a command waits for a sample (20 ms at most), on 6.12 for an aggregation (0.1 s).
+# SLOW_COMMAND_S lies between. Where commands are slow, a round takes a second, and a hundred
+# megabytes may move in it. Free memory is read without a command. So while something is promoted,
+# it is read every GLANCE_S between two rounds. A decision by it holds for BLIND_S, as long as a
+# round on other kernels.
 SLOW_COMMAND_S = 0.05
 GLANCE_S = 0.15
 BLIND_S = 0.5

@@ -127,7 +127,8 @@ class AdvancingInbox:
 # The documents that the API serves.
 DOCUMENTS = ("/v1/status", "/v1/plan", "/v1/recent")
 
-# Snapshots that are kept for `tierd why`: a minute of ticks of a second.
+# Snapshots that are kept for `tierd why`. There are one or two ticks a second, so this is the last
+# half minute or minute.
 RECENT = 60
 
 

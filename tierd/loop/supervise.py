@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 RETRY_S_MIN = 1.0
 RETRY_S_MAX = 300.0
 
-# Seconds after which a kdamond counts as healthy. Its next failure has the shortest wait again.
+# Seconds after which a kdamond counts as healthy: twice the longest wait. Its next failure has the
+# shortest wait again.
 HEALTHY_S = 600.0
 
 # Share of its time that the loop spends in updates of statistics. An update blocks until the next
@@ -16,6 +17,7 @@ HEALTHY_S = 600.0
 REFRESH_SHARE_MAX = 0.1
 
 # The same share for a tuner that needs statistics at every tick. Its sampling is never that slow.
+# On 6.12 six or seven commands of 0.1 s then fit into a tick of a second.
 STEERING_SHARE_MAX = 0.7
 
 # Share of one processor that the loop may use. A tick takes some milliseconds, so on most machines

@@ -13,7 +13,7 @@ from tierd.record.snapshot import Snapshot, State
 from tierd.serving.inbox import Event, Inbox
 from tierd.units import format_size
 
-# Seconds between two status lines. A new state is sent at once.
+# Seconds between two status lines, which are for people. A new state is sent at once.
 STATUS_S = 10.0
 
 # Half of what the watchdog allows, as sd_watchdog_enabled(3) advises.

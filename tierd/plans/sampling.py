@@ -32,8 +32,9 @@ DEMAND_WINDOW_US = 100_000
 # At a microsecond each they take a twentieth of a processor.
 SAMPLES_PER_S = 50_000
 
-# Aggregations for which a region must be hot, or cold, before the demand tuner counts it. The
-# second is larger, so that memory that is neither hot nor cold stays where it is.
+# Aggregations for which a region must be hot, or cold, before the demand tuner counts it. New heat
+# is seen at once. The second is larger, so that memory that is neither hot nor cold stays where it
+# is.
 DEMAND_HOT_AGE = 0
 DEMAND_COLD_AGE = 3
 
@@ -54,7 +55,8 @@ NR_REGIONS_MOST = 10_000
 DEMAND_NR_REGIONS_LEAST = 50
 
 # A sample makes a page old. A visit to pages must see what was touched since the last visit, so
-# samples come to the same page only once in so many seconds, on average.
+# samples come to the same page only once in so many seconds, on average. That limits the number of
+# regions, but not below DAMON's default for the least: fewer could not tell hot from cold.
 SAMPLED_S = 20.0
 NR_REGIONS_MIN = 10
 

@@ -36,7 +36,8 @@ SHRINK_S = 20.0
 # idle time may have grown meanwhile.
 CLOSE_SHARE = 0.75
 
-# The sweep that clears is ahead by this share of the node at most.
+# The sweep that clears is ahead by this share of a round at most. From a half on nobody could tell
+# which of the two sweeps is behind.
 AHEAD_SHARE_MAX = 0.4
 
 # If memory was cleared longer ago than this many idle times, the share of it that goes down is not

@@ -34,7 +34,8 @@ FAINT_CLEAR_S = 12.0
 # way at once. With less room, kernels 6.17 to 7.2 copy it to its own node.
 HUGE_ROOM_PAGES = 3
 
-# Hot memory may be huge pages if the huge pages of its node are at least this share of it.
+# Hot memory may be huge pages if the huge pages of its node are more than this share of its heat.
+# Only then is room kept for them, because nothing else uses that room.
 HUGE_SHARE = 0.5
 
 # The quota in bytes of a scheme that waits for room. Three doublings later it is enough for 20

@@ -100,7 +100,7 @@ FADE = Input(TARGET + DECAY, TARGET + DECAY)
 RESET = Input(2 * TARGET, TARGET + DECAY, 1)
 """Takes any quota back to a byte in the next window."""
 
-# The kernel keeps a quota in basis points of a byte, in 64 bits.
+# The kernel keeps a quota in basis points of a byte, in 64 bits. So many doublings reach any quota.
 BELIEVED_MAX_BYTES = (1 << 64) // 10_000
 DOUBLINGS_MAX = 64
 
