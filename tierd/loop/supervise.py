@@ -35,7 +35,8 @@ class Retry:
 
     failures: int = 0
     not_before_s: float = 0.0
-    started_s: float = 0.0
+    started_s: float | None = None
+    """When it last started. None if it has failed since."""
 
     def due(self, now_s: float) -> bool:
         return now_s >= self.not_before_s
@@ -43,11 +44,11 @@ class Retry:
 
 def failed(retry: Retry, now_s: float) -> Retry:
     """Return the state after one more failure. The wait is twice as long as the last one."""
-    healthy = retry.failures > 0 and now_s - retry.started_s >= HEALTHY_S
+    healthy = retry.started_s is not None and now_s - retry.started_s >= HEALTHY_S
     failures = 1 if healthy else retry.failures + 1
     # The exponent has a bound, because 2**failures would grow without end.
     wait_s = min(RETRY_S_MAX, RETRY_S_MIN * 2 ** min(failures - 1, 16))
-    return Retry(failures, now_s + wait_s, retry.started_s)
+    return Retry(failures, now_s + wait_s)
 
 
 def started(retry: Retry, now_s: float) -> Retry:

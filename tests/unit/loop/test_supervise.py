@@ -20,19 +20,23 @@ from tierd.loop.supervise import (
 )
 
 
-def waits(count: int) -> list[float]:
-    retry, now_s, found = Retry(), 100.0, []
+def waits(count: int, *, starts: bool, now_s: float = 100.0) -> list[float]:
+    retry, found = Retry(), []
     for _ in range(count):
         retry = failed(retry, now_s)
         found.append(retry.not_before_s - now_s)
         now_s = retry.not_before_s
-        retry = started(retry, now_s)
+        if starts:
+            retry = started(retry, now_s)
     return found
 
 
-def test_waits_double_up_to_a_bound() -> None:
-    assert waits(4) == [RETRY_S_MIN, 2 * RETRY_S_MIN, 4 * RETRY_S_MIN, 8 * RETRY_S_MIN]
-    assert waits(5000)[-1] == RETRY_S_MAX
+@pytest.mark.parametrize("starts", [True, False])
+@pytest.mark.parametrize("now_s", [100.0, 10 * HEALTHY_S])
+def test_waits_double_up_to_a_bound(now_s: float, starts: bool) -> None:
+    expected = [RETRY_S_MIN, 2 * RETRY_S_MIN, 4 * RETRY_S_MIN, 8 * RETRY_S_MIN]
+    assert waits(4, starts=starts, now_s=now_s) == expected
+    assert waits(5000, starts=starts, now_s=now_s)[-1] == RETRY_S_MAX
 
 
 def test_a_long_healthy_run_forgives() -> None:
