@@ -30,6 +30,10 @@ BENEFIT_MIN = 0.5
 COST_SHARE = 0.01
 HOLD_OFF_S_MAX = 3600.0
 
+# The same share for a check that failed after one that passed, or after none. One check may be
+# wrong where heat is partly scattered, so that the next one decides.
+FIRST_COST_SHARE = 1 / 4
+
 # If less than this share of the node waits below, nothing is checked: a little always waits.
 WAITING_SHARE = 0.025
 
@@ -90,6 +94,8 @@ class Check:
     held_because: str = ""
     gained_bytes: float = 0.0
     """How much less waits by the checks that passed since one failed."""
+    in_vain: bool = False
+    """True if the last check failed."""
     ended_by_change: bool = False
     """True if a change ended the last stop, and no check has passed since. The next stop is not
     ended by one, or memory that is hot now and then would end each."""
@@ -151,11 +157,15 @@ def _judged(known: Check, moves: Moves) -> Check:
     gone, came = _gone_and_came(known)
     if not why:
         gained = known.gained_bytes + gone if gone >= BENEFIT_MIN * came else 0.0
-        return replace(_anew(known, moves), gained_bytes=gained, ended_by_change=False)
+        return replace(
+            _anew(known, moves), gained_bytes=gained, in_vain=False, ended_by_change=False
+        )
+    share = COST_SHARE if known.in_vain else FIRST_COST_SHARE
     return replace(
         _anew(known, moves),
         gained_bytes=0.0,
-        hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / COST_SHARE),
+        in_vain=True,
+        hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / share),
         held_waiting_bytes=known.lately_waiting_bytes,
         held_because=why,
     )

@@ -210,7 +210,10 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     ]
     clears = [one for one in now.sweeps if one.node == node and one.visit is Visit.clear]
     is_long = bool(clears) and node not in state.climbs
-    in_vain = room.hinted_in_vain or any(one.in_vain for one, _ in climbs)
+    # Memory that regions show to be hot and that waits for room is worth room, whatever single
+    # pages have shown.
+    climbed_in_vain = not room.wanted_bytes and any(one.in_vain for one, _ in climbs)
+    in_vain = room.hinted_in_vain or climbed_in_vain
     if room.hinted_woke:
         before = replace(before, calm_s=0.0)
     before = descent.calmed(before, now.seen[node].seconds, is_long=is_long, in_vain=in_vain)

@@ -15,6 +15,7 @@ from tierd.tuner.benefit import (
     CHECK_S,
     CHECK_SHARE,
     COST_SHARE,
+    FIRST_COST_SHARE,
     HOLD_OFF_S_MAX,
     WAITING_SHARE,
     Check,
@@ -55,7 +56,16 @@ def test_moving_that_does_not_help_ends() -> None:
     assert "as much waits as before" in decision.wants[UP.id].reason
     assert decision.wants[UP.id].bytes_per_s == 0
     stopped_s = memory.nodes[0].check.hold_off_s
-    assert CHECK_S / COST_SHARE <= stopped_s <= (CHECK_S + 2) / COST_SHARE
+    assert CHECK_S / FIRST_COST_SHARE <= stopped_s <= (CHECK_S + 2) / FIRST_COST_SHARE
+
+
+def test_moving_that_does_not_help_again_ends_for_long() -> None:
+    memory, decision = run([300 * MIB] * ROUNDS, RATE)
+    stopped_s = int(memory.nodes[0].check.hold_off_s)
+    memory, decision = run([300 * MIB] * (stopped_s + ROUNDS), RATE, memory)
+    assert parked(decision)
+    stopped_s = memory.nodes[0].check.hold_off_s
+    assert (CHECK_S - 2) / COST_SHARE <= stopped_s <= (CHECK_S + 2) / COST_SHARE
 
 
 def test_it_is_not_judged_before_the_check_is_complete() -> None:
