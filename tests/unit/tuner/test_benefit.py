@@ -60,9 +60,9 @@ def test_moving_that_does_not_help_ends() -> None:
 
 
 def test_moving_that_does_not_help_again_ends_for_long() -> None:
-    memory, decision = run([300 * MIB] * ROUNDS, RATE)
-    stopped_s = int(memory.nodes[0].check.hold_off_s)
-    memory, decision = run([300 * MIB] * (stopped_s + ROUNDS), RATE, memory)
+    memory, _ = run([300 * MIB] * ROUNDS, RATE)
+    again = int(memory.nodes[0].check.hold_off_s) + ROUNDS
+    memory, decision = run([300 * MIB] * again, RATE, memory)
     assert parked(decision)
     stopped_s = memory.nodes[0].check.hold_off_s
     assert (CHECK_S - 2) / COST_SHARE <= stopped_s <= (CHECK_S + 2) / COST_SHARE
