@@ -1,5 +1,6 @@
 """Makes the page of the benchmark: tables, bars and plots of all cells. Only `write` does IO."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from bench.figures import PAGE, Figures
 from bench.plot import Line, Mark
 from bench.ranking import MIB, Groups, Scale, middles, seconds, worst
 
+PAGES = FOLDER.parent
+
 TIMELINE = ("static", *ranking.SHIFTS, "idle")
 COLOUR = {one.name: number for number, one in enumerate(CONFIGURATIONS)}
 
@@ -18,11 +21,13 @@ INTRODUCTION = """# Benchmarks
 How soon does hot memory get to the fast node, how much is moved for it, and what does it cost?
 Each *configuration* (a way of placing memory) runs the same *phases* in a virtual machine with two
 tiers. The workload knows its own pages and says where they are.
-[bench/README.md](../../bench/README.md) says how it is done, and how to do it elsewhere.
+[bench/README.md]({docs}/../bench/README.md) says how it is done, and how to do it elsewhere.
 `python -m bench report` makes this page from the files in `data/`. Each file is one trial, with
-all that was recorded over time. [missed.md](missed.md) says which bars are missed, and why.
-[programs.md](programs.md) has programs on slow memory. Words are in the
-[glossary](../glossary.md); N is the size of the fast node.
+all that was recorded over time. [missed.md]({pages}/missed.md) says which bars are missed, and why.
+There are cells [with a cap of 20 MB/s]({pages}/README.md), and some
+[at the default rate limit]({pages}/default-rate/README.md), 200 MB/s.
+[programs.md]({pages}/programs.md) has programs on slow memory. Words are in the
+[glossary]({docs}/glossary.md); N is the size of the fast node.
 
 **What you can read from it**: which configuration brings the hot set up, how long it takes, how
 many bytes it moves, stalls, processor time. **What you cannot**: a gain in speed. All nodes of a
@@ -74,22 +79,23 @@ HEADS = ("kernel", "configuration", "n", "50 %", "95 %", "at the end", "per hot 
          "slowdown, modelled")  # fmt: skip
 
 
-def write(cells: Sequence[Cell], folder: Path = FOLDER.parent) -> None:
+def write(cells: Sequence[Cell], folder: Path = PAGES) -> None:
     """Write README.md and the plots that it shows. Remove the plots that were there before."""
     plots = dict(pictures(cells))
     for old in folder.glob("*.svg"):
         old.unlink()
     for name, picture in plots.items():
         (folder / name).write_text(picture)
-    (folder / "README.md").write_text(page(cells, tuple(plots)))
+    (folder / "README.md").write_text(page(cells, tuple(plots), folder))
 
 
-def page(cells: Sequence[Cell], plots: Iterable[str]) -> str:
-    """Return the text of README.md."""
+def page(cells: Sequence[Cell], plots: Iterable[str], folder: Path = PAGES) -> str:
+    """Return the text of README.md in `folder`."""
+    pages = os.path.relpath(PAGES, folder)
     groups = ranking.grouped(cells)
     shown = tuple(plots)
     parts = [
-        INTRODUCTION,
+        INTRODUCTION.format(pages=pages, docs=os.path.relpath(PAGES.parent, folder)),
         *_made(cells),
         *bar_lines(groups, _scale(cells)),
         "## Figures\n",

@@ -142,13 +142,13 @@ def test_the_page_says_what_is_there_and_what_is_missed() -> None:
     assert all(f"({name})" in text for name in plots)
 
 
-def test_the_page_that_is_kept_is_made_from_the_cells_that_are_kept() -> None:
-    found = kept.load(kept.FOLDER)
-    if not found:
-        pytest.skip("nothing has been measured yet")
+@pytest.mark.parametrize("below", [".", "default-rate"])
+def test_the_page_that_is_kept_is_made_from_the_cells_that_are_kept(below: str) -> None:
+    folder = kept.FOLDER.parent / below
+    found = kept.load(folder / "data")
     plots = dict(report.pictures(found))
-    folder = kept.FOLDER.parent
-    assert (folder / "README.md").read_text() == report.page(found, plots), "python -m bench report"
+    made = report.page(found, plots, folder)
+    assert (folder / "README.md").read_text() == made, "python -m bench report"
     assert {path.name for path in folder.glob("*.svg")} == set(plots)
 
 
