@@ -30,9 +30,11 @@ BENEFIT_MIN = 0.5
 COST_SHARE = 0.01
 HOLD_OFF_S_MAX = 3600.0
 
-# The same share for a check that failed after one that passed, or after none. One check may be
-# wrong where heat is partly scattered, so that the next one decides.
+# The same share for a check that failed after one that passed, or after none, if it took no longer
+# than this. A short check has few readings, and may be wrong where heat is partly scattered. So the
+# next one decides.
 FIRST_COST_SHARE = 1 / 4
+FIRST_S_MAX = 1.1 * CHECK_S
 
 # If less than this share of the node waits below, nothing is checked: a little always waits.
 WAITING_SHARE = 0.025
@@ -160,7 +162,8 @@ def _judged(known: Check, moves: Moves) -> Check:
         return replace(
             _anew(known, moves), gained_bytes=gained, in_vain=False, ended_by_change=False
         )
-    share = COST_SHARE if known.in_vain else FIRST_COST_SHARE
+    unsure = not known.in_vain and known.since_s <= FIRST_S_MAX
+    share = FIRST_COST_SHARE if unsure else COST_SHARE
     return replace(
         _anew(known, moves),
         gained_bytes=0.0,

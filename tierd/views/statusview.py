@@ -9,9 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tierd.configuration.config import Promoter
 from tierd.errors import ExitCode
-from tierd.plans.plan import AS_CONFIGURED
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
 from tierd.views import groupview
@@ -219,10 +217,15 @@ def _who(status: Status) -> str:
     )
 
 
+# As the document has it: a reader of the status does not load the modules of the plan, which are
+# slow to load.
+USUAL_PROMOTER = ("damon", "as configured")
+
+
 def _promoter(status: Status) -> str:
     """Return what promotes, unless tierd's schemes do because nothing else was asked for."""
     promoter, reason = status.get("promoter", ""), status.get("promoter_reason", "")
-    if not promoter or (promoter, reason) == (Promoter.damon, AS_CONFIGURED):
+    if not promoter or (promoter, reason) == USUAL_PROMOTER:
         return ""
     return f"; promoter {promoter}: {reason}"
 

@@ -33,7 +33,7 @@ def test_idle_is_nothing_and_was_read() -> None:
 
 def test_who_works_by_damon_has_kdamonds() -> None:
     names = {one.name for one in CONFIGURATIONS if one.has_kdamonds}
-    assert names == {"damo", "hmsdk", "kernel", "emulated", "demand"}
+    assert names == {"damo", "hmsdk", "kernel", "emulated", "demand", "ally"}
 
 
 def test_no_published_cell_says_that_kdamonds_took_no_time() -> None:

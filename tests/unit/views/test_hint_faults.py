@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.fixtures.snapshots import DEMOTE, MIB, SNAPSHOT
 from tests.unit.plans.test_promoters import HINTED, plan
-from tierd.configuration.config import Config
+from tierd.configuration.config import Config, Promoter
 from tierd.plans.plan import AS_CONFIGURED
 from tierd.record.daemon_counts import DaemonCounts
 from tierd.record.snapshot import HintFaultsStatus, document, look
@@ -64,3 +64,7 @@ def test_the_limit_is_a_metric() -> None:
     (found,) = [one for one in metrics.METRICS if one.name.startswith("hint_fault_limit")]
     assert list(found.values(metrics.Seen(HINTS, DaemonCounts()))) == [(("0",), 20e6)]
     assert not list(found.values(metrics.Seen(SNAPSHOT, DaemonCounts())))
+
+
+def test_the_usual_promoter_is_the_one_of_a_plan_with_the_defaults() -> None:
+    assert (Promoter.damon, AS_CONFIGURED) == statusview.USUAL_PROMOTER
