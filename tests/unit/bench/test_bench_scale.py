@@ -130,6 +130,7 @@ def test_a_hot_set_in_one_piece_comes_up_without_a_stop() -> None:
     assert found.moved_bytes <= 3 * found.hot_bytes
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("heat", "parks"), [("uniform", 1), ("periodic", 2)])
 def test_what_moves_in_vain_ends_within_two_minutes(heat: str, parks: int) -> None:
     """The first check of periodic heat is short, so another one follows a minute later."""
