@@ -27,6 +27,10 @@ class TierdError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    def with_hint(self) -> str:
+        """Return all of it as one line."""
+        return f"{self}. {self.hint}" if self.hint else str(self)
+
 
 class ConfigError(TierdError):
     """The configuration is wrong. Its author must act."""

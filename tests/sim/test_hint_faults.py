@@ -1,7 +1,7 @@
 """The real loop on the simulated kernel, while NUMA balancing is the one that promotes.
 
-The simulated kernel has the settings of NUMA balancing, and no hint faults. tests/e2e/hinted.py
-has them, on a real kernel.
+The simulated kernel has the settings of NUMA balancing, and no hint faults. The benchmark has them,
+on a real kernel: its configuration `ally`.
 """
 
 from dataclasses import replace

@@ -9,12 +9,13 @@ import pytest
 
 from tests.sim.loop import KDAMONDS, Loop, Script, hot, loop
 from tests.sim.test_daemon import NEW, taken_over
-from tierd.configuration.config import CgroupClass, CgroupMode, Config, Tuner
+from tierd.configuration.config import CgroupClass, CgroupMode, Config, Promoter, Tuner
 from tierd.errors import Conflict, ExitCode
 from tierd.kdamonds import restore
 from tierd.kdamonds.kernel import Kernel
 from tierd.loop import supervise
 from tierd.loop.daemon import RESCAN_S
+from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT
 from tierd.record.snapshot import Snapshot, State
 from tierd.serving.inbox import Event, Verb
 from tierd.sim.sim_kernel import SimClock, SimKernel
@@ -201,6 +202,24 @@ def test_a_pause_that_failed_does_not_count_as_one(series: str) -> None:
     assert states == [State.degraded, State.paused, State.active]
     worked = [answer.exit_code == ExitCode.ok for answer in made.answers]
     assert worked == [False, False, True, True]
+
+
+def test_a_pause_after_one_that_failed_stops_hint_faults_too() -> None:
+    made = loop("7.2", config=Config(promoter=Promoter.numa_balancing), block_pages=512)
+    kernel = Refusing(made.kernel)
+    made.sysfs = kernel
+    limits: list[str] = []
+    made.do(4.5, lambda: setattr(kernel, "refuses", True))
+    made.ask(5.5, Verb.pause)
+    made.do(5.55, lambda: setattr(kernel, "refuses", False))
+    made.do(5.57, lambda: limits.append(made.kernel.read(PROMOTE_RATE_LIMIT)))
+    made.ask(5.6, Verb.pause)
+    made.do(7, lambda: limits.append(made.kernel.read(PROMOTE_RATE_LIMIT)))
+    made.run(8)
+    assert [answer.exit_code == ExitCode.ok for answer in made.answers] == [False, True]
+    assert made.snapshots[-1].state is State.paused
+    assert limits[0] != "0"
+    assert limits[1] == "0"
 
 
 def online(kernel: SimKernel, node: int, *, yes: bool) -> Event:

@@ -38,7 +38,7 @@ from tierd.kdamonds.ownership import (
     require_ours,
     standing,
 )
-from tierd.kdamonds.restore import restore_same_boot
+from tierd.kdamonds.restore import park_settings, restore_same_boot
 from tierd.kdamonds.rollback import roll_back, roll_back_kdamond, steps_failed, undo_failed
 from tierd.kdamonds.saved import SavedKnob, SavedState, changing
 from tierd.machine.neighbours import kdamonds
@@ -281,7 +281,10 @@ def pause(kernel: Kernel, applied: Applied, record: Record) -> Applied:
 
 
 def end_leftovers(kernel: Kernel, saved: SavedState) -> None:
-    """End the kdamonds that a change which failed has left. They may still move pages."""
+    """End what a change that failed has left, and what may still move pages."""
+    if kernel.boot_id() != saved.boot_id:
+        return
+    park_settings(kernel, saved)
     if standing(kernel, saved) is Standing.ours:
         for index in range(kernel.count()):
             kernel.turn_off(index)

@@ -186,9 +186,7 @@ def park_quotas(kernel: Kernel, saved: SavedState) -> tuple[int, ...]:
     if kernel.boot_id() != saved.boot_id:
         return ()
     attempts = Attempts()
-    for knob in saved.knobs:
-        if knob.path in STEERED:
-            attempts.run(partial(_park_setting, kernel, knob))
+    attempts.run(partial(park_settings, kernel, saved))
     parked = attempts.run(partial(_park_all, kernel, saved, attempts)) or ()
     if attempts.failed:
         raise TierdError(
@@ -198,10 +196,12 @@ def park_quotas(kernel: Kernel, saved: SavedState) -> tuple[int, ...]:
     return parked
 
 
-def _park_setting(kernel: Kernel, knob: SavedKnob) -> None:
-    found = optional(kernel.sysfs, knob.path)
-    if found is not None and knob.is_in(found) and found != PARKED_SETTING:
-        kernel.put(Write(knob.path, PARKED_SETTING))
+def park_settings(kernel: Kernel, saved: SavedState) -> None:
+    """Have hint faults that tierd limits promote nothing."""
+    for knob in saved.knobs:
+        found = optional(kernel.sysfs, knob.path) if knob.path in STEERED else None
+        if found is not None and knob.is_in(found) and found != PARKED_SETTING:
+            kernel.put(Write(knob.path, PARKED_SETTING))
 
 
 def _park_all(kernel: Kernel, saved: SavedState, attempts: Attempts) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ def handle(outside: Outside, running: Running, event: Event) -> Running:
         answer = Answer(int(error.exit_code), f"{error}\n{error.hint}".strip())
         running = force.after_failure(outside, running, error)
         if running.applied is None:
-            running = replace(running, trouble=f"{error}. {error.hint}".strip())
+            running = replace(running, trouble=error.with_hint())
         if running.applied is None and event.verb is not Verb.pause:
             # The user asked tierd to run, so the next tick tries to start.
             running = force.retried(replace(running, paused=False), WHOLE, Retry())
@@ -84,7 +84,7 @@ def _pause(outside: Outside, running: Running) -> tuple[Running, str]:
             apply.end_leftovers(outside.kernel, saved)
         return _held(running), HELD
     applied = apply.pause(outside.kernel, running.applied, outside.store.record)
-    steering.rest(outside.kernel, applied)
+    steering.park_hint_faults(outside.kernel, applied)
     paused = replace(running, applied=applied, paused=True, tuning=Tuning())
     return paused, HELD
 

@@ -199,7 +199,7 @@ def _put_back(outside: Outside, running: Running) -> tuple[Running, ExitCode]:
             return _kept(outside, running, "on_stop: keep; `tierd restore` undoes it")
         restored = restore.restore_all(outside.kernel, saved)
     except TierdError as error:
-        text = f"{error}. {error.hint}"
+        text = error.with_hint()
         return force.say(outside, running, "restore_failed", text), error.exit_code
     outside.store.forget()
     for line in restored.done:
@@ -221,7 +221,7 @@ def _leave(outside: Outside, running: Running) -> None:
     try:
         steering.leave(outside, running, running.applied)
     except TierdError as error:
-        force.say(outside, running, "degraded", f"{error}. {error.hint}")
+        force.say(outside, running, "degraded", error.with_hint())
 
 
 def _start(outside: Outside, running: Running) -> Running:
@@ -274,7 +274,7 @@ def _held(outside: Outside, running: Running, applied: Applied) -> Running:
             raise
     except Conflict as error:
         running = force.after_failure(outside, running, error)
-        return force.say(outside, running, "degraded", f"{error}. {error.hint}")
+        return force.say(outside, running, "degraded", error.with_hint())
 
 
 def _revive(
@@ -389,7 +389,7 @@ def _stand_down(outside: Outside, running: Running) -> Running:
         restore.restore_all(outside.kernel, saved)
     except TierdError as error:
         # The saved state stays on disk, so the next start or the end can put it back.
-        return force.say(outside, running, "restore_failed", f"{error}. {error.hint}")
+        return force.say(outside, running, "restore_failed", error.with_hint())
     outside.store.forget()
     return running
 

@@ -120,7 +120,7 @@ def after_failure(outside: Outside, running: Running, error: TierdError) -> Runn
 def troubled(outside: Outside, running: Running, error: TierdError, key: int) -> Running:
     """Note what is wrong and when to try again. The same text is reported once."""
     now_s = outside.clock.monotonic()
-    text = f"{error}. {error.hint}" if error.hint else str(error)
+    text = error.with_hint()
     retry = supervise.failed(running.retries.get(key, Retry()), now_s)
     told = running.trouble == text
     running = retried(replace(running, trouble=text), key, retry)

@@ -146,7 +146,7 @@ def _watch(around: Around, now: _Watching, for_s: float | None) -> None:
             failures = 0
         except TierdError as error:
             failures, now.missed = failures + 1, now.missed + 1
-            log.warning("a minute was missed: %s. %s", error, error.hint)
+            log.warning("a minute was missed: %s", error.with_hint())
             if failures > FAILURES_MAX:
                 raise
             _again(around, now, error)
@@ -202,7 +202,7 @@ def _closer(around: Around, now: _Watching, hits: Sequence[int]) -> tuple[int, .
         return panel.close_counts(found)
     except TierdError as error:
         # The minute itself was read, and a new panel is next.
-        log.warning("a closer look was missed: %s. %s", error, error.hint)
+        log.warning("a closer look was missed: %s", error.with_hint())
         return ()
 
 

@@ -144,10 +144,10 @@ def leave(outside: Outside, running: Running, applied: Applied) -> None:
     """Write inputs with which quotas are safe without tierd."""
     inputs = feedback.safe(_limits(running, applied))
     _write(outside.kernel, applied, running.tuning, inputs)
-    rest(outside.kernel, applied)
+    park_hint_faults(outside.kernel, applied)
 
 
-def rest(kernel: Kernel, applied: Applied) -> None:
+def park_hint_faults(kernel: Kernel, applied: Applied) -> None:
     """Have hint faults promote nothing, for as long as nobody makes room for it."""
     if applied.plan.hint_faults:
         kernel.put(Write(PROMOTE_RATE_LIMIT, PARKED_SETTING))
