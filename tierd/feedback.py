@@ -25,9 +25,8 @@ from tierd.plans.plan import (
     Migration,
     Plan,
     Sweep,
-    Visit,
 )
-from tierd.tuner import demand, pages, throttle
+from tierd.tuner import demand, throttle
 from tierd.tuner.demand import ControllerState, Decision
 from tierd.tuner.gate import Gate
 from tierd.tuner.measurement import Limits, Measurement, measure, quotas
@@ -146,17 +145,14 @@ def begin(limits: Limits, grows_s: float | None) -> Tuning:
     The first sample takes a second on some kernels. Half of the growth is done by then.
     """
     if grows_s is None:
-        return Tuning(controller=ControllerState(pages=pages.begin(limits.sweeps, new=False)))
+        return Tuning()
     growing = InputInForce(grows_s, 1, GROWING_INPUT)
     ready = ready_inputs({one.id: 1 for one in limits.migrations}, limits)
-    gates = {
-        one.id: OPEN_INPUT if one.visit is Visit.reset else CLOSED_INPUT for one in limits.sweeps
-    }
+    closed = InputInForce(grows_s, 1, CLOSED_INPUT)
     return Tuning(
-        controller=ControllerState(pages=pages.begin(limits.sweeps, new=True)),
         in_force={
             **dict.fromkeys(ready, growing),
-            **{name: InputInForce(grows_s, 1, value) for name, value in gates.items()},
+            **dict.fromkeys((one.id for one in limits.sweeps), closed),
         },
         scheduled={
             one.id: ready[one.id].scheduled(grows_s, one.window_us / 1e6)

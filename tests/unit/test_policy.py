@@ -29,7 +29,12 @@ from tierd.plans.damon import (
 )
 from tierd.plans.plan import CLOSED_INPUT, TARGET, Controller, Direction, Plan, Sense, Visit
 from tierd.plans.rates import QUOTA_PER_RATE_MAX, TRIED_PER_RATE_MAX
-from tierd.plans.sampling import DEMAND_COLD_AGE, DEMAND_COLD_US_MIN, DEMAND_SAMPLE_US_MAX
+from tierd.plans.sampling import (
+    DEMAND_COLD_AGE,
+    DEMAND_COLD_US_MIN,
+    DEMAND_SAMPLE_US_MAX,
+    SWEEP_WINDOW_SAMPLES,
+)
 from tierd.topology import Topology
 
 ALL = Capabilities(frozenset(Feature))
@@ -158,24 +163,22 @@ def test_each_node_is_visited_by_what_it_has_a_neighbour_for() -> None:
         for node in range(3)
     }
     assert found == {
-        0: [Visit.demote, Visit.reset],
-        1: [Visit.promote, Visit.demote, Visit.clear, Visit.reset],
+        0: [Visit.demote, Visit.age],
+        1: [Visit.promote, Visit.demote, Visit.clear, Visit.age],
         2: [Visit.promote, Visit.clear],
     }
 
 
-@pytest.mark.parametrize(
-    ("gib", "kinds"), [(16, [Visit.demote, Visit.reset]), (512, [Visit.demote, Visit.clear])]
-)
-def test_on_a_large_node_the_sweep_that_demotes_follows_one_that_clears(
-    gib: int, kinds: list[Visit]
-) -> None:
-    fast, slow = TWO.nodes
-    (first,) = fast.ranges
-    large = replace(first, end=first.start + (gib << 30))
-    nodes = (replace(fast, size_bytes=gib << 30, ranges=(large,)), slow)
-    sweeps = policy.plan(replace(TWO, nodes=nodes), ALL, Config()).sweeps
-    assert [one.visit for one in sweeps if one.node == 0] == kinds
+def test_the_window_of_sweeps_is_some_samples() -> None:
+    for gib in (16, 512):
+        fast, slow = TWO.nodes
+        (first,) = fast.ranges
+        large = replace(first, end=first.start + (gib << 30))
+        nodes = (replace(fast, size_bytes=gib << 30, ranges=(large,)), slow)
+        plan = policy.plan(replace(TWO, nodes=nodes), ALL, Config())
+        sample_us = plan.kdamonds[0].context.intervals.sample_us
+        assert {one.window_us for one in plan.sweeps} == {SWEEP_WINDOW_SAMPLES * sample_us}
+        assert all(one.window_us > sample_us for one in plan.of_regions)
 
 
 def test_a_sweep_is_closed_at_first_and_limited() -> None:

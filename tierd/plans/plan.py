@@ -69,8 +69,8 @@ class Visit(StrEnum):
     push = "push"
     """Moves the page down, whether it is young or old, if it belongs to a group that has more than
     its share of the fast memory."""
-    reset = "reset"
-    """Moves nothing. It runs once at the start: pages are young from when they were filled."""
+    age = "age"
+    """Moves nothing. A visit to demote follows after the idle time."""
 
 
 class Controller(StrEnum):
@@ -300,10 +300,7 @@ class Plan:
         """The writes that build new kdamonds. If `grows_at_start`, the inputs make quotas grow."""
         if not self.grows_at_start:
             return self.writes
-        begun = [
-            *(input_writes(one, GROWING_INPUT) for one in self.of_regions if one.begins_ready),
-            *(input_writes(one, OPEN_INPUT) for one in self.sweeps if one.visit is Visit.reset),
-        ]
+        begun = [input_writes(one, GROWING_INPUT) for one in self.of_regions if one.begins_ready]
         first = {one.path: one.value for listed in begun for one in listed}
         return tuple(Write(one.path, first.get(one.path, one.value)) for one in self.writes)
 

@@ -28,6 +28,9 @@ DEMAND_SAMPLE_US_MAX = 20_000
 # window reacts fast. It is one shortest aggregation: a shorter window would see the same counts.
 DEMAND_WINDOW_US = 100_000
 
+# The window of sweeps, in samples. DAMON goes through all regions in each window.
+SWEEP_WINDOW_SAMPLES = 4
+
 # Samples per second of a kdamond whose interval does not change, if the longest interval allows it.
 # At a microsecond each they take a twentieth of a processor.
 SAMPLES_PER_S = 50_000
@@ -121,6 +124,11 @@ def window_us(config: Config, loop: Controller, intervals: Intervals, *, newer: 
     # It happens after each `aggrs` aggregations. A longer window would never end while sampling is
     # at its fastest.
     return min(wanted_us, goal.aggrs * intervals.samples * goal.min_sample_us)
+
+
+def sweep_window_us(intervals: Intervals) -> int:
+    """Return the window of sweeps, which is the shortest lag of those that promote."""
+    return SWEEP_WINDOW_SAMPLES * intervals.sample_us
 
 
 def wants_tuning(config: Config) -> bool:

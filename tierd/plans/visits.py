@@ -25,19 +25,17 @@ from tierd.plans.damon import (
     Span,
     Weights,
 )
-from tierd.plans.plan import CLOSED_INPUT, TARGET, Direction, Grain, Migration, Sweep, Visit
+from tierd.plans.plan import CLOSED_INPUT, TARGET, Grain, Migration, Sweep, Visit
 from tierd.plans.scope import Scope
 from tierd.units import format_rate
 
 IN_ORDER = Weights(0, 0, 0)
 
 # Seconds of one round. A faster round takes a larger part of a processor, because each page costs
-# the same. The round at the start must be over before memory can be judged.
+# the same.
 ROUND_S = 6.0
-RESET_ROUND_S = 2.0
 
-# A round that demotes is quicker: it makes the room for the other one, and is followed by a pause
-# as long as the idle time.
+# A round that demotes is quicker, because it makes the room for the other one.
 DEMOTE_ROUND_S = 3.0
 
 # A sweep that pushes takes hot pages. It moves no more of the node per second than a round of this
@@ -51,7 +49,7 @@ PUSH_ROUND_S = 10.0
 PASSED_SHARE = 16
 
 _ROUND_S = {
-    Visit.reset: RESET_ROUND_S,
+    Visit.age: DEMOTE_ROUND_S,
     Visit.demote: DEMOTE_ROUND_S,
     Visit.push: PUSH_ROUND_S,
 }
@@ -61,9 +59,8 @@ _ROUND_S = {
 # takes 9 minutes then. The budget (`cost`) says for how long sweeps may run.
 PAGES_PER_S_MAX = 1 << 19
 
-# Seconds. In a round that takes longer nearly every page is touched, so a page that was idle for a
-# whole round is hard to find. There a sweep that demotes follows another one that clears, as a
-# sweep that promotes does: then the time between the two visits is the idle time.
+# Seconds. Where a round takes longer, regions make the room for what comes up by regions: visits
+# would need a large part of a round to make it.
 LONG_ROUND_S = 30.0
 
 # A sweep may find every page of a window to be one that moves. So it visits at most so many times
@@ -91,30 +88,26 @@ def sweeps(
     *,
     page_bytes: int,
     round_bytes: int,
+    window_us: int,
     samples_per_s: float,
     gated: bool,
     pushes: bool = False,
 ) -> tuple[Sweep, ...]:
     """Return the sweeps of a node, for its migrations by regions. Their schemes follow these.
 
-    A sweep that promotes comes before the one that clears: in one window both may visit a page.
-    With `pushes` groups of cgroups share the memory of the node.
+    A sweep that moves pages comes before the one that makes them old for it: in one window both may
+    visit a page. With `pushes` groups of cgroups share the memory of the node.
     """
     nearest = by_region[0].target_node
     kinds = [(Visit(one.direction), one.target_node) for one in by_region]
-    window_us = by_region[0].window_us
     rate = min(one.rate_max_bytes_per_s for one in by_region)
-    demotes = any(visit is Visit.demote for visit, _ in kinds)
-    visited = _quota_bytes(Visit.demote, page_bytes, round_bytes, rate, window_us)
-    is_long = demotes and round_bytes > LONG_ROUND_S * visited * 1e6 / window_us
-    if is_long or any(visit is Visit.promote for visit, _ in kinds):
+    downs = [target for visit, target in kinds if visit is Visit.demote]
+    if len(downs) < len(kinds):
         kinds.append((Visit.clear, nearest))
+    if downs:
+        kinds.append((Visit.age, nearest))
     if pushes:
-        downs = [one.target_node for one in by_region if one.direction is Direction.demote]
         kinds += [(Visit.push, target) for target in downs]
-    # Only a visit that demotes needs pages that are old at the start.
-    if demotes and not is_long:
-        kinds.append((Visit.reset, nearest))
     return tuple(
         Sweep(
             id=_id(visit, by_region[0].source_node, target),
@@ -200,7 +193,7 @@ def _quota_bytes(
     if visit is Visit.push:
         # Its quota is for what moves.
         speed = min(speed, rate_bytes_per_s)
-    elif visit is not Visit.reset:
+    else:
         speed = min(speed, VISITED_PER_RATE_MAX * rate_bytes_per_s)
     visited = int(speed * window_us / 1e6)
     return visited // page_bytes * page_bytes or max(1, visited)

@@ -32,25 +32,31 @@ RESUME_SHARE = 0.5
 NEXT_ROUND = 2.0
 AHEAD_SHARE_MIN = 1 / 8
 
-# The sweep that promotes is close to the other one if it is behind by so many windows at most. If a
+# The sweep that promotes is close to the other one if it is behind by so many seconds at most. If a
 # command takes a tenth of a second, it cannot be closer.
-CLOSE_WINDOWS = 4
+CLOSE_S = 0.4
 
 # A drain ends so many windows before the place where the other sweep has stopped, because it may be
 # closed late. Pages beyond that place were not cleared in this round, so all of them would look
-# young. The pages that a drain leaves out were cleared, so they look young only if they were
-# touched since then.
+# young. The pages that a drain leaves out look young when it goes on, if they were touched since
+# they were cleared.
 SHORT_WINDOWS = 1
 
+# A drain that has left more windows than this goes on.
+LEFT_WINDOWS = 5
+
+# If the sweep that promotes is behind by more than so many times the lag, it comes closer first.
+FAR = 2.0
+
 # The factor by which the lag grows from round to round, until too many pages come up.
-GROWTH = 1.5
+GROWTH = 2.0
 
 # The idle time is at least so many times the lag. Pages between these two bars stay where they are.
-IDLE_PER_LAG = 16
+IDLE_PER_LAG = 8
 
-# Where a round is long, the lag grows after each lap: so many seconds in which both sweeps ran. A
-# round of a small node is one lap.
-LAP_S = 6.0
+# The lag grows after each lap: so many seconds in which both sweeps ran, and so many times the lag.
+LAP_S = 1.0
+LAP_LAGS = 4.0
 
 # The lag does not grow after a lap or a round that waited for more than this share of its time.
 WAITED_SHARE_MAX = 0.3
@@ -176,7 +182,8 @@ class Climb:
 
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a tick, and which of its two sweeps open or close."""
-    now = _touched(_felt(before, seen), seen)
+    now = replace(before, lag_s=min(before.lag_s, idle_s / IDLE_PER_LAG))
+    now = _touched(_felt(now, seen), seen)
     now = replace(
         now,
         stage_s=now.stage_s + seen.seconds,
@@ -204,7 +211,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         case Stage.takes:
             return _taking(now, seen, room, idle_s)
         case Stage.drains if now.stage_s >= now.stage_ends_s:
-            if seen.behind_bytes > 2 * SHORT_WINDOWS * seen.window_bytes:
+            if seen.behind_bytes > LEFT_WINDOWS * seen.window_bytes:
                 # It took longer than was thought.
                 return _draining(now, _drain_s(seen))
             done = now.cleared_bytes >= seen.round_bytes
@@ -227,13 +234,16 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
 
 def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     """Open the sweep that clears, and later the other one, so that it is behind by the lag."""
-    lacks = max(seen.window_s, now.lag_s) * seen.bytes_per_s - seen.behind_bytes
+    lag_s = max(seen.window_s, now.lag_s)
+    lacks = lag_s * seen.bytes_per_s - seen.behind_bytes
     if not _is_close(seen):
         # What it would visit was cleared long ago, so all of it would look young. So the other
         # sweep goes around the node once, and comes up from behind.
         lacks += seen.round_bytes
     if lacks <= 0:
-        return _enter(now, Stage.takes), {Visit.clear: OPEN, Visit.promote: OPEN}
+        far_s = seen.behind_bytes / seen.bytes_per_s - FAR * lag_s
+        clear = Gate(is_open=False, then_open=True, after_s=far_s) if far_s > 0 else OPEN
+        return _enter(now, Stage.takes), {Visit.clear: clear, Visit.promote: OPEN}
     # Either may begin up to a window late. Where the other one has not been yet, all looks young.
     after_s = lacks / seen.bytes_per_s + seen.window_s
     promote = Gate(is_open=False, then_open=True, after_s=after_s)
@@ -242,7 +252,7 @@ def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
 
 def _is_close(seen: Seen) -> bool:
     """Return whether the sweep that promotes is behind by no more than a few windows."""
-    return seen.behind_bytes <= CLOSE_WINDOWS * seen.window_bytes
+    return seen.behind_bytes <= CLOSE_S * seen.bytes_per_s
 
 
 def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
@@ -255,12 +265,12 @@ def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     if full or now.cleared_bytes >= seen.round_bytes:
         if full and not room.stopped and not room.reserved_bytes:
             # Too many pages came up, so a page must be hotter from now on.
-            now = replace(now, lag_s=now.lag_s / 2)
+            now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
         return _draining(now, drain_s)
     if seen.behind_bytes < seen.window_bytes / 2:
         # It has caught up: it would visit pages that were not cleared in this round.
         return _clearing(now, seen)
-    if now.lap_s >= LAP_S and _is_long(seen):
+    if now.lap_s >= max(LAP_S, LAP_LAGS * now.lag_s):
         now, longer_s = _lapped(now, seen, idle_s)
         if longer_s > 0:
             # The sweep that clears goes on, and the other one waits for as long.
@@ -282,7 +292,7 @@ def _lapped(now: Climb, seen: Seen, idle_s: float) -> tuple[Climb, float]:
 
 def _next_lag_s(now: Climb, seen: Seen, idle_s: float, waited_s: float, ran_s: float) -> float:
     """Return the lag after a lap or a round: longer, if there was room for what came up."""
-    if _lacked_room(waited_s, ran_s):
+    if now.in_vain or _lacked_room(waited_s, ran_s):
         return now.lag_s
     return min(max(seen.window_s, now.lag_s) * GROWTH, idle_s / IDLE_PER_LAG)
 
@@ -311,15 +321,10 @@ def _touched(now: Climb, seen: Seen) -> Climb:
     if not visited:
         return now
     young = min(YOUNG_SHARE_MAX, seen.moved_bytes.get(Visit.promote, 0) / visited)
-    hz = -log1p(-young) / max(seen.window_s, now.lag_s)
+    hz = -log1p(-young) / max(seen.window_s, seen.behind_bytes / seen.bytes_per_s)
     return replace(
         now, visited_bytes=now.visited_bytes + visited, touches=now.touches + visited * hz
     )
-
-
-def _is_long(seen: Seen) -> bool:
-    """Return whether a round has several laps."""
-    return seen.round_bytes > 2 * LAP_S * seen.bytes_per_s
 
 
 def _felt(now: Climb, seen: Seen) -> Climb:
@@ -359,17 +364,20 @@ def _ended(now: Climb, seen: Seen, idle_s: float) -> Climb:
     hz = now.touches / max(1, now.visited_bytes)
     least_hz = hz if now.least_hz is None else now.least_hz
     cooler = hz < (1 - COOLS_SHARE) * least_hz
-    helped = now.least_heat is None or (_is_long(seen) and cooler)
+    helped = now.least_heat is None or cooler
     if now.least_heat is not None and heat < now.least_heat - helps:
-        helped = helped or cooler or heat < (1 - SURE_SHARE) * now.least_heat
+        helped = helped or heat < (1 - SURE_SHARE) * now.least_heat
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
     longest_s = max(took_s, REST_S_MAX)
     rest_s = 0.0 if helped else min(longest_s, max(REST_S_MIN, took_s, 2 * now.rest_s))
+    lag_s = now.lag_s / 2
+    if helped:
+        lag_s = _next_lag_s(replace(now, rest_s=0.0), seen, idle_s, now.waited_s, now.took_s)
     return replace(
         _enter(now, Stage.rests, rest_s),
         rounds=now.rounds + 1,
-        lag_s=_next_lag_s(now, seen, idle_s, now.waited_s, now.took_s),
+        lag_s=max(seen.window_s, lag_s),
         rest_s=rest_s,
         expects_bytes=inf if lacked_room else NEXT_ROUND * now.came_bytes,
         least_hz=min(hz, least_hz),

@@ -22,7 +22,6 @@ from tierd.tuner import (
     shares,
 )
 from tierd.tuner.average import moving
-from tierd.tuner.descent import IDLE_S_MIN
 from tierd.tuner.gate import Room, Seen
 from tierd.tuner.habit import Habit, learn
 from tierd.tuner.heat import Heat
@@ -120,9 +119,8 @@ def _by_region(
 def _fast_nodes(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[FastNode, ...]:
-    new = state.pages.reset_bytes
     known = state.habits, state.heats, state.pressure
-    return tuple(fast_nodes(measurement, limits, *known, new))
+    return tuple(fast_nodes(measurement, limits, *known))
 
 
 def _shared(
@@ -219,7 +217,7 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
         rooms=rooms,
         seen=seen,
         over_bytes=over,
-        idle_s_min=max(IDLE_S_MIN, limits.cold_s_min),
+        idle_s_min=limits.cold_s_min,
         cost_bp=limits.cost_bp,
         cpu_s=measurement.cpu_s,
         tried_bytes=tried,

@@ -1,35 +1,28 @@
 """Demotion by page: sends pages of a node down that were not touched for a long time. Pure.
 
-One sweep visits the pages in the order of their addresses, in rounds that take at least the idle
-time. A page that was not touched since the last round goes down. Where a round takes long, the
-sweep follows another one that clears, by the idle time: a page that was not touched in between goes
-down.
+One sweep makes the pages old in the order of their addresses, and another visits them when the idle
+time is over. A page that was not touched in between goes down.
 """
 
 from dataclasses import dataclass, replace
+from math import exp
 
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
 from tierd.tuner.gate import CLOSED, OPEN, YIELD_MIN, Gate, Gates, Seen, until, yield_share
 from tierd.units import format_size
 
-# Seconds without a touch after which a page may go down: the least, and the most. Between the two,
-# it is this share of the time for which the heat below has not risen: what is idle for long may
-# stay so for long. So an exchange slows down, and comes to an end.
-IDLE_S_MIN = 8.0
+# Seconds without a touch after which a page may go down: at first, and at most.
+IDLE_S_FIRST = 1.0
 IDLE_S_MAX = 600.0
-IDLE_PER_CALM = 0.25
 
-# After a round that made less room than is still lacking, the least idle time is half as long, down
-# to this share of IDLE_S_MIN. It doubles again in IDLE_S_MIN with room.
-HURRY_MIN = 1 / 8
-
-# Where a round is long, the idle time grows only while so much of what is visited goes down. While
-# less than half of that does, it shrinks, to a half in SHRINK_S seconds: visits that find little
-# use up the budget. If the last round of promotion did not help, it grows in any case. On a small
-# node a round is over before it has grown by much.
+# The idle time grows by this share of the time in which so much of what is visited goes down. While
+# less than half of that does, the idle time halves each time that it has passed. If the last round
+# of promotion did not help, it grows by CALM_GROWTH of the time in any case: what is idle for long
+# may stay so for long. So an exchange slows down, and comes to an end.
 YIELD_ENOUGH = 0.25
-SHRINK_S = 20.0
+GROWTH = 0.5
+CALM_GROWTH = 0.25
 
 # A sweep that follows another one begins when the memory that it visits next was cleared a whole
 # idle time ago. It stops only when that was less than this share of the idle time ago, because the
@@ -39,6 +32,10 @@ CLOSE_SHARE = 0.75
 # The sweep that clears is ahead by this share of a round at most. From a half on nobody could tell
 # which of the two sweeps is behind.
 AHEAD_SHARE_MAX = 0.4
+
+# No more than this share of what is cleared is expected to go down. What is cleared in vain costs
+# visits; what is not cleared costs an idle time.
+AGED_YIELD = 0.25
 
 # If memory was cleared longer ago than this many idle times, the share of it that goes down is not
 # averaged: hardly any of it is still untouched.
@@ -61,8 +58,6 @@ class Wanted:
     """How much more room may be made."""
     held: str = ""
     """Why nothing may go down now; empty if it may."""
-    helps: bool = True
-    """Whether what comes up is worth the room, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +73,10 @@ class Piece:
 class Descent:
     """Demotion by page from one node."""
 
-    idle_s: float = IDLE_S_MIN
-    """The least length of a round; a page goes down if it was not touched in this time."""
-    calm_s: float = 0.0
-    """How long the heat below has not risen."""
+    idle_s: float = IDLE_S_FIRST
+    """The idle time in force."""
+    learned_s: float = IDLE_S_FIRST
+    """The idle time that visits suggest."""
     is_open: bool = False
     """Whether room is wanted, and visits make it."""
     follows: bool = False
@@ -91,42 +86,29 @@ class Descent:
     clock_s: float = 0.0
     cleared: tuple[Piece, ...] = ()
     """What lies between the two sweeps, in their order."""
-    round_s: float = 0.0
-    """How long this round has taken, whether the sweep was open or not."""
     visited_bytes: int = 0
     """The memory that was visited in this round."""
     rounds: int = 0
-    made_bytes: int = 0
-    """What went down in this round."""
-    hurry: float = 1.0
-    """What the least idle time is multiplied by. Less than 1 while rounds do not make the room that
-    is wanted."""
     yield_share: float = 1.0
     """The share of visited memory that went down lately."""
-
-
-def step(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gate]:
-    """Return a descent after a tick, and whether its sweep is open."""
-    now = _visited(before, seen)
-    if now.visited_bytes >= seen.round_bytes and now.round_s >= now.idle_s:
-        if wanted.helps and wanted.lacks_bytes > max(wanted.least_bytes, now.made_bytes):
-            # Too few pages were idle for so long, and what is hot below waits for room.
-            now = replace(now, hurry=max(HURRY_MIN, now.hurry / 2), calm_s=now.calm_s / 2)
-        now = replace(now, round_s=0.0, visited_bytes=0, made_bytes=0, rounds=now.rounds + 1)
-    if wanted.lacks_bytes <= 0 or not wanted.helps:
-        now = replace(now, hurry=min(1.0, now.hurry * 2 ** (seen.seconds / IDLE_S_MIN)))
-    if not _opens(before, wanted) or now.visited_bytes >= seen.round_bytes:
-        return replace(now, is_open=False), CLOSED
-    return replace(now, is_open=True), until(wanted.lacks_bytes, now.yield_share, seen)
+    found: float | None = None
+    """The same since the last tick. None if nothing was visited, or what was visited was cleared
+    too long ago to tell something of the idle time."""
+    yield_most: float = 1.0
+    """The highest such share in about the last round. Memory of the kernel, of which nothing goes
+    down, may be followed by memory that is all idle."""
 
 
 def _visited(before: Descent, seen: Seen) -> Descent:
+    visited = seen.visited_bytes.get(Visit.demote, 0)
+    moved = seen.moved_bytes.get(Visit.demote, 0)
+    lately = yield_share(before.yield_share, seen, Visit.demote)
     return replace(
         before,
-        round_s=before.round_s + seen.seconds,
-        visited_bytes=before.visited_bytes + seen.visited_bytes.get(Visit.demote, 0),
-        made_bytes=before.made_bytes + seen.moved_bytes.get(Visit.demote, 0),
-        yield_share=yield_share(before.yield_share, seen, Visit.demote),
+        visited_bytes=before.visited_bytes + visited,
+        yield_share=lately,
+        found=moved / visited if visited else None,
+        yield_most=max(lately, before.yield_most * exp(-visited / seen.round_bytes)),
     )
 
 
@@ -136,55 +118,69 @@ def _opens(before: Descent, wanted: Wanted) -> bool:
     return not wanted.held and wanted.lacks_bytes > least_bytes
 
 
-def calmed(before: Descent, seconds: float, *, is_long: bool, in_vain: bool) -> Descent:
-    """Return a descent after some time in which the heat below has not risen.
+def learned(before: Descent, seconds: float, least_s: float, *, in_vain: bool) -> Descent:
+    """Return a descent with the idle time that its visits suggest.
 
     `in_vain` is true if the last round of promotion did not help.
     """
-    if not is_long or in_vain or before.yield_share >= YIELD_ENOUGH:
-        return replace(before, calm_s=before.calm_s + seconds)
-    if before.follows and before.yield_share < YIELD_ENOUGH / 2:
-        return replace(before, calm_s=before.calm_s * 0.5 ** (seconds / SHRINK_S))
-    return before
+    idle_s = before.learned_s
+    if in_vain:
+        idle_s += CALM_GROWTH * seconds
+    elif before.found is not None and before.found >= YIELD_ENOUGH:
+        idle_s += GROWTH * seconds
+    elif before.found is not None and before.found < YIELD_ENOUGH / 2:
+        idle_s *= 0.5 ** (seconds / idle_s)
+    return replace(before, learned_s=min(IDLE_S_MAX, max(least_s, idle_s)))
+
+
+def woken(before: Descent) -> Descent:
+    """Return a descent after heat below has risen."""
+    return replace(before, learned_s=min(before.learned_s, IDLE_S_FIRST))
 
 
 def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]:
     """Return a descent whose sweep follows one that clears, and which of the two are open."""
     comes = moving(before.comes_bytes_per_s, wanted.comes_bytes_per_s, seen.seconds, before.idle_s)
     now = _visited(before, seen)
-    if _age_s(before) > OLD * before.idle_s:
-        now = replace(now, yield_share=before.yield_share)
+    if _age_s(before, seen) > OLD * before.idle_s:
+        now = replace(now, found=None)
     now = replace(now, comes_bytes_per_s=comes, clock_s=before.clock_s + seen.seconds)
     now = replace(now, cleared=_cleared(now, seen))
     if now.visited_bytes >= seen.round_bytes:
         now = replace(now, visited_bytes=0, rounds=now.rounds + 1)
     close = CLOSE_SHARE if before.follows else 1.0
-    is_time = bool(now.cleared) and _age_s(now) >= close * now.idle_s
-    follows = is_time and not wanted.held and wanted.lacks_bytes > -wanted.beyond_bytes
-    if not _opens(before, wanted):
-        # What is cleared now would be visited too late when room is wanted again.
-        drain_s = max(0.0, seen.behind_bytes) / seen.bytes_per_s
-        drain = Gate(is_open=True, then_open=False, after_s=drain_s) if follows else CLOSED
-        return replace(now, is_open=False, follows=follows), {
-            Visit.demote: drain,
-            Visit.clear: CLOSED,
+    is_time = bool(now.cleared) and _age_s(now, seen) >= close * now.idle_s
+    opens = _opens(before, wanted)
+    follows = is_time and opens
+    if not opens:
+        return replace(now, is_open=False, follows=False), {
+            Visit.demote: CLOSED,
+            Visit.age: CLOSED,
         }
-    demote = CLOSED
+    demote, nears_bytes = CLOSED, 0.0
+    left_s = close * now.idle_s - _age_s(now, seen)
     if follows:
-        demote = until(wanted.lacks_bytes + wanted.beyond_bytes, now.yield_share, seen)
-    lasts_s = (_ahead_bytes(now, seen, wanted) - seen.behind_bytes) / seen.bytes_per_s
-    if follows:
-        # The other one comes nearer meanwhile.
-        lasts_s += seen.seconds
+        demote = until(wanted.lacks_bytes, now.yield_most, seen)
+        nears_bytes = seen.seconds * seen.bytes_per_s
+        if demote is not OPEN:
+            nears_bytes = demote.after_s * seen.bytes_per_s
+    elif now.cleared and 0 < seen.seconds - left_s <= wanted.lacks_bytes / seen.bytes_per_s:
+        demote = Gate(is_open=False, then_open=True, after_s=left_s)
+    lasts_s = (_ahead_bytes(now, seen, wanted) + nears_bytes - seen.behind_bytes) / seen.bytes_per_s
     clear = OPEN
     if lasts_s < seen.seconds:
         clear = Gate(is_open=True, then_open=False, after_s=lasts_s) if lasts_s > 0 else CLOSED
-    return replace(now, is_open=True, follows=follows), {Visit.demote: demote, Visit.clear: clear}
+    return replace(now, is_open=True, follows=follows), {Visit.demote: demote, Visit.age: clear}
 
 
-def _age_s(now: Descent) -> float:
-    """Return how long ago the memory that the sweep that demotes visits next was cleared."""
-    return now.clock_s - now.cleared[0].at_s if now.cleared else 0.0
+def _age_s(now: Descent, seen: Seen) -> float:
+    """Return how long ago the memory that the sweep that demotes visits next was cleared.
+
+    The other sweep has taken at least the time of the way between them.
+    """
+    if not now.cleared:
+        return 0.0
+    return max(now.clock_s - now.cleared[0].at_s, seen.behind_bytes / seen.bytes_per_s)
 
 
 def _ahead_bytes(now: Descent, seen: Seen, wanted: Wanted) -> float:
@@ -196,7 +192,7 @@ def _ahead_bytes(now: Descent, seen: Seen, wanted: Wanted) -> float:
     """
     room_bytes = wanted.lacks_bytes + min(now.comes_bytes_per_s * now.idle_s, wanted.beyond_bytes)
     return min(
-        room_bytes / max(YIELD_MIN, now.yield_share),
+        room_bytes / max(YIELD_MIN, min(AGED_YIELD, now.yield_share)),
         now.idle_s * seen.bytes_per_s,
         seen.round_bytes * AHEAD_SHARE_MAX,
     )
@@ -226,17 +222,14 @@ def reason(now: Descent, sweep: Sweep, wanted: Wanted, gate: Gate) -> str:
     """Return what a descent does now, in words."""
     if gate.is_open:
         return (
-            f"visits pages: what was not touched for {now.idle_s:.0f} s goes down, "
+            f"visits pages: what was not touched for {now.idle_s:.1f} s goes down, "
             f"{now.yield_share:.1%} of those visited lately; "
             f"{format_size(round(max(0.0, wanted.lacks_bytes)))} of room wanted"
         )
     if now.is_open and not now.follows:
-        return f"waits: pages are cleared, and visited {now.idle_s:.0f} s later"
+        return f"waits: pages are cleared, and visited {now.idle_s:.1f} s later"
     if wanted.lacks_bytes <= 0:
         return f"closed: node {sweep.node} has its room"
     if wanted.held:
         return f"closed: {wanted.held}"
-    if now.visited_bytes >= sweep.round_bytes:
-        left_s = max(0.0, now.idle_s - now.round_s)
-        return f"waits {left_s:.0f} s: each page is visited again after {now.idle_s:.0f} s"
     return "closed: no room wanted now"

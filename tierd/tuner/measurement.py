@@ -168,6 +168,11 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
         for sensor in plan.sensors
         if sensor.sense is Sense.all
     }
+    # A kdamond that is late is so in all windows, whatever their length.
+    late = {
+        one.kdamond: _late(seconds, windows.get(one.kdamond, 0.0), one.window_us)
+        for one in plan.of_regions
+    }
     # The mean of the windows since the last sample.
     counts = {
         sensor: _tried(pairs, sensor) / windows[sensor.kdamond]
@@ -192,13 +197,9 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
             for one in now.nodes
         },
         schemes={
-            one.id: _scheme(pairs[one.kdamond], one, seconds, windows.get(one.kdamond, 0.0))
-            for one in plan.of_regions
+            one.id: _scheme(pairs[one.kdamond], one, late[one.kdamond]) for one in plan.of_regions
         },
-        sweeps={
-            one.id: _scheme(pairs[one.kdamond], one, seconds, windows.get(one.kdamond, 0.0))
-            for one in plan.sweeps
-        },
+        sweeps={one.id: _scheme(pairs[one.kdamond], one, late[one.kdamond]) for one in plan.sweeps},
         pressure=_some_us(before, now) / (seconds * 1e6),
         stalls=now.allocstall - before.allocstall,
         groups=now.groups,
@@ -271,22 +272,25 @@ def _bandwidth_used(before: NodeSample, now: NodeSample, seconds: float) -> floa
 
 
 def _scheme(
-    pair: tuple[KdamondSample, KdamondSample],
-    mover: Migration | Sweep,
-    seconds: float,
-    windows: float,
+    pair: tuple[KdamondSample, KdamondSample], mover: Migration | Sweep, late: float
 ) -> SchemeMeasurement:
     before, now = (_scheme_sample(one, mover.scheme) for one in pair)
-    window_s = mover.window_us / 1e6
     return SchemeMeasurement(
         tried_bytes=now.sz_tried - before.sz_tried,
         applied_bytes=now.sz_applied - before.sz_applied,
         quota_bytes=now.effective_bytes,
-        # A kdamond's work makes a window longer, and a sample may make it a little shorter. The
-        # first window after a start or a change of intervals is not reliable.
-        window_s=max(window_s / 2, seconds / windows) if windows >= 1 else window_s,
+        window_s=late * mover.window_us / 1e6,
         total_tried_bytes=now.sz_tried,
     )
+
+
+def _late(seconds: float, windows: float, window_us: int) -> float:
+    """Return how much longer the windows of a kdamond are than planned.
+
+    Its work makes a window longer, and a sample may make it a little shorter. The first window
+    after a start or a change of intervals is not reliable.
+    """
+    return max(0.5, seconds / windows * 1e6 / window_us) if windows >= 1 else 1.0
 
 
 def _scheme_sample(kdamond: KdamondSample, scheme: int) -> SchemeSample:

@@ -12,7 +12,7 @@ from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import budget, climb, descent, push
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
-from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, Descent, Wanted
+from tierd.tuner.descent import IDLE_S_FIRST, Descent, Wanted
 from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
 
@@ -29,15 +29,9 @@ class PagesState:
     climbs: Mapping[int, Climb] = field(default_factory=dict)
     descents: Mapping[int, Descent] = field(default_factory=dict)
     pushes: Mapping[int, Push] = field(default_factory=dict)
-    reset_bytes: Mapping[int, int] = field(default_factory=dict)
-    """The memory that the sweep of the start has visited, while its round is not over."""
     debts_bytes: Mapping[str, float] = field(default_factory=dict)
     """What each sweep moved beyond its rate, by its id."""
     budgets: Mapping[int, Budget] = field(default_factory=dict)
-
-    def is_new(self, node: int) -> bool:
-        """Return whether pages may still be young since they were filled."""
-        return node in self.reset_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ class Tick:
     """How much more than its rate allows each sweep that moves pages has moved since the last tick,
     together with the scheme that goes by regions. Negative if it was less."""
     idle_s_min: float
-    """The least idle time: as configured, or IDLE_S_MIN."""
+    """The least idle time that is configured."""
     cost_bp: int
     """The share of a processor that the sweeps of each kdamond may use."""
     cpu_s: Mapping[int, float]
@@ -95,12 +89,6 @@ class Decided:
         )
 
 
-def begin(sweeps: Iterable[Sweep], *, new: bool) -> PagesState:
-    """Return the first state. The kdamonds are `new`, or adopted."""
-    resets = {one.node: 0 for one in sweeps if one.visit is Visit.reset}
-    return PagesState(reset_bytes=resets if new else {})
-
-
 def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
     """Return the state after a tick, and what opens and closes."""
     debts = {
@@ -117,8 +105,7 @@ def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
         )
         for node, seen in now.seen.items()
     }
-    before = replace(before, debts_bytes=debts, budgets=budgets)
-    state, decided = _reset(before, now)
+    state, decided = replace(before, debts_bytes=debts, budgets=budgets), Decided()
     for node in now.nodes(Visit.promote):
         state, one = _climb(state, now, node)
         decided = decided.plus(one)
@@ -129,19 +116,6 @@ def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
         state, one = _push(state, now, node)
         decided = decided.plus(one)
     return state, decided
-
-
-def _reset(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
-    """Close the sweeps of the start that have visited all pages."""
-    running, over = {}, {}
-    for node in before.reset_bytes:
-        sweep, seen = now.turn(node, Visit.reset, 0), now.seen[node]
-        done = before.reset_bytes[node] + seen.visited_bytes.get(Visit.reset, 0)
-        if done < sweep.round_bytes:
-            running[node] = done
-        else:
-            over[sweep.id] = CLOSED
-    return replace(before, reset_bytes=running), Decided(gates=over)
 
 
 def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
@@ -157,9 +131,9 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
         behind_bytes=now.behind_bytes(sweep, clear),
         heat_above=now.seen[sweep.target_node].heat if sweep.target_node in now.seen else 0.0,
     )
-    after, told = climb.step(before, seen, room, above.idle_s)
-    woke = before.calm and not after.calm
-    above = replace(above, calm_s=0.0) if woke else above
+    after, told = climb.step(before, seen, room, above.learned_s)
+    if before.calm and not after.calm:
+        above = descent.woken(above)
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}
     return replace(
         state,
@@ -208,42 +182,31 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
         for one in now.sweeps
         if one.visit is Visit.promote and one.target_node == node
     ]
-    clears = [one for one in now.sweeps if one.node == node and one.visit is Visit.clear]
-    is_long = bool(clears) and node not in state.climbs
     # Memory that regions show to be hot and that waits for room is worth room, whatever single
     # pages have shown.
     climbed_in_vain = not room.wanted_bytes and any(one.in_vain for one, _ in climbs)
     in_vain = room.hinted_in_vain or climbed_in_vain
     if room.hinted_woke:
-        before = replace(before, calm_s=0.0)
-    before = descent.calmed(before, now.seen[node].seconds, is_long=is_long, in_vain=in_vain)
+        before = descent.woken(before)
+    seen = now.seen[node]
+    least_s = max(now.idle_s_min, room.idle_s_min, IDLE_PER_LAG * seen.window_s)
+    before = descent.learned(before, seen.seconds, least_s, in_vain=in_vain)
     # Room for what programs allocate is needed soon, whatever is idle the longest.
-    idle_s = 0.0 if room.is_short else min(IDLE_S_MAX, IDLE_PER_CALM * before.calm_s)
-    if not room.is_short:
-        # A page that came up must not go down again at once.
-        idle_s = max([idle_s, room.idle_s_min, *(IDLE_PER_LAG * one.lag_s for one, _ in climbs)])
-    before = replace(before, idle_s=max(now.idle_s_min * before.hurry, idle_s))
-    sweep = now.turn(node, Visit.demote, before.rounds)
+    most_s = max(least_s, IDLE_S_FIRST) if room.is_short else before.learned_s
+    before = replace(before, idle_s=min(before.learned_s, most_s))
+    sweep, ages = now.turn(node, Visit.demote, before.rounds), now.turn(node, Visit.age, 0)
     # A climb from this node clears its pages, so that all of them would look idle soon after.
     cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
     if cleared:
-        before = replace(before, round_s=0.0, visited_bytes=0)
-    wanted = _wanted(room, climbs)
-    wanted = replace(
-        wanted,
-        helps=not in_vain,
-        held=_held(state, now, sweep, runs=before.is_open or bool(before.cleared), cleared=cleared),
-    )
-    gates: dict[str, Gate] = {}
-    if is_long:
-        behind = now.behind_bytes(sweep, clears[0])
-        seen = replace(now.seen[node], behind_bytes=behind)
-        after, told = descent.follow(before, seen, wanted)
-        gates[clears[0].id], gate = told[Visit.clear], told[Visit.demote]
-    else:
-        after, gate = descent.step(before, now.seen[node], wanted)
+        before = replace(before, cleared=(), visited_bytes=0)
+    runs = before.is_open or bool(before.cleared)
+    held = _held(state, now, sweep, runs=runs, cleared=cleared)
+    wanted = replace(_wanted(room, climbs), held=held)
+    seen = replace(seen, behind_bytes=now.behind_bytes(sweep, ages))
+    after, told = descent.follow(before, seen, wanted)
+    gate = told[Visit.demote]
     return replace(state, descents={**state.descents, node: after}), Decided(
-        {**gates, sweep.id: gate},
+        {ages.id: told[Visit.age], sweep.id: gate},
         {sweep.id: descent.reason(after, sweep, wanted, gate)},
         frozenset({sweep.id}) if gate.is_open else frozenset(),
     )
@@ -285,8 +248,6 @@ def _held(state: PagesState, now: Tick, sweep: Sweep, *, runs: bool, cleared: bo
     """Return why a sweep that demotes may not run; empty if it may."""
     if cleared:
         return f"pages of node {sweep.node} come up, and were cleared for that"
-    if state.is_new(sweep.node):
-        return "pages may still look touched because they were filled"
     if state.debts_bytes[sweep.id] > 0:
         return OVER_RATE
     if not now.seen[sweep.node].can_tell:

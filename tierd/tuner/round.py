@@ -3,7 +3,7 @@
 Pure. `promotion` and `demotion` decide by a FastNode. Each decision is a Want.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -153,8 +153,6 @@ class FastNode:
     limits: Limits
     pressure: float
     """Share of the time that tasks waited for memory, lately."""
-    is_new: bool = False
-    """True if its pages have not been visited yet, so that nobody knows which are idle."""
 
     @property
     def waits(self) -> str:
@@ -194,7 +192,7 @@ class FastNode:
 
     def is_visited(self, fits_bytes: float) -> bool:
         """Whether visits to its pages can make the room for what comes up by page."""
-        return not self.is_new and any(
+        return any(
             sweep.node == self.id
             and sweep.visit is Visit.demote
             and can_be_visited(self.now, sweep)
@@ -295,7 +293,6 @@ def fast_nodes(
     habits: Mapping[str, Habit],
     heats: Mapping[int, Heat],
     pressure: float,
-    new: Container[int] = (),
 ) -> Iterator[FastNode]:
     """Yield each node that memory is promoted to or demoted from, in the order of their ids."""
     nodes = measurement.nodes
@@ -319,4 +316,4 @@ def fast_nodes(
             downs.setdefault(source, []).append(flow)
     for node in sorted(ups.keys() | downs.keys()):
         both = tuple(ups.get(node, ())), tuple(downs.get(node, ()))
-        yield FastNode(node, nodes[node], *both, measurement, limits, pressure, node in new)
+        yield FastNode(node, nodes[node], *both, measurement, limits, pressure)

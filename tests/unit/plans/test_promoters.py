@@ -51,7 +51,7 @@ def test_by_default_schemes_promote_and_no_setting_changes() -> None:
 def test_with_hint_faults_no_scheme_and_no_sweep_promotes() -> None:
     made = plan()
     assert {one.direction for one in made.migrations} == {Direction.demote}
-    assert {one.visit for one in made.sweeps} == {Visit.demote, Visit.reset}
+    assert {one.visit for one in made.sweeps} == {Visit.demote, Visit.age}
     (hinted,) = made.hint_faults
     assert (hinted.node, hinted.sources, hinted.rate_max_bytes_per_s) == (0, (1,), 200e6)
     # The slow node is watched too: its sensors say what is hot there.

@@ -10,9 +10,12 @@ from tierd.plans.plan import Visit
 from tierd.tuner import climb
 from tierd.tuner.climb import (
     AHEAD_SHARE_MIN,
+    FAR,
     GROWTH,
     IDLE_PER_LAG,
+    LAP_LAGS,
     LAP_S,
+    LEFT_WINDOWS,
     NEXT_ROUND,
     REST_S_MAX,
     REST_S_MIN,
@@ -92,16 +95,44 @@ def test_in_a_long_round_the_lag_grows_after_each_lap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "round_bytes"),
-    [({"lap_s": LAP_S, "lap_waited_s": LAP_S}, 100 * ROUND), ({"lap_s": LAP_S}, ROUND)],
+    "change",
+    [
+        {"lap_s": LAP_S, "lap_waited_s": LAP_S},
+        {"lap_s": LAP_S, "rest_s": 2.0},
+        {"lap_s": LAP_S - 2 * SEEN.seconds},
+    ],
+    ids=["waited", "in vain", "too early"],
 )
-def test_the_lag_stays_after_a_lap_that_waited_and_within_a_short_round(
-    change: dict[str, float], round_bytes: int
+def test_the_lag_stays_after_a_lap_that_waited_and_after_a_round_in_vain(
+    change: dict[str, float],
 ) -> None:
-    seen = replace(visited(behind=10 * MIB), round_bytes=round_bytes)
-    after, _ = climb.step(taking(lag_s=0.1, **change), seen, ROOM, IDLE_S)
+    after, _ = climb.step(taking(lag_s=0.1, **change), visited(behind=10 * MIB), ROOM, IDLE_S)
     assert after.stage is Stage.takes
     assert after.lag_s == 0.1
+
+
+def test_a_lap_takes_some_lags() -> None:
+    early = taking(lag_s=LAP_S, lap_s=2 * LAP_S)
+    after, _ = climb.step(early, visited(behind=10 * MIB), ROOM, 100 * IDLE_S)
+    assert after.lag_s == LAP_S
+    late = replace(early, lap_s=LAP_LAGS * LAP_S)
+    after, _ = climb.step(late, visited(behind=10 * MIB), ROOM, 100 * IDLE_S)
+    assert after.lag_s == GROWTH * LAP_S
+
+
+def test_the_lag_is_never_longer_than_the_idle_time_allows() -> None:
+    after, _ = climb.step(Climb(lag_s=1.0), SEEN, FULL, 4.0)
+    assert after.lag_s == 4.0 / IDLE_PER_LAG
+
+
+def test_a_sweep_that_is_too_far_behind_comes_closer_first() -> None:
+    seen = replace(SEEN, behind_bytes=0.35 * SPEED)
+    after, gates = climb.step(Climb(lag_s=0.1), seen, ROOM, IDLE_S)
+    assert after.stage is Stage.takes
+    assert gates[Visit.promote] == OPEN
+    assert not gates[Visit.clear].is_open
+    assert gates[Visit.clear].then_open
+    assert gates[Visit.clear].after_s == pytest.approx(0.35 - FAR * 0.1)
 
 
 def test_no_round_begins_without_room() -> None:
@@ -144,9 +175,10 @@ def test_when_there_is_no_room_the_sweep_that_clears_stops_first() -> None:
     assert gates[Visit.clear] == CLOSED
     closes(gates[Visit.promote], behind / SPEED - SHORT_WINDOWS * SEEN.window_s)
     ended = replace(after, stage_s=after.stage_ends_s)
-    after, gates = climb.step(ended, visited(behind=behind), FULL, IDLE_S)
+    more = 2 * LEFT_WINDOWS * SEEN.window_bytes
+    after, gates = climb.step(ended, visited(behind=int(more)), FULL, IDLE_S)
     assert after.stage is Stage.drains
-    closes(gates[Visit.promote], behind / SPEED - SHORT_WINDOWS * SEEN.window_s)
+    closes(gates[Visit.promote], more / SPEED - SHORT_WINDOWS * SEEN.window_s)
     after, gates = climb.step(ended, visited(behind=10 * MIB), FULL, IDLE_S)
     assert (after.stage, gates) == (Stage.waits, {})
     after, gates = climb.step(after, visited(behind=0), ROOM, IDLE_S)
@@ -228,26 +260,34 @@ def test_a_round_that_helps_is_followed_by_another_at_once() -> None:
     assert after.least_heat == pytest.approx(80, rel=0.1)
 
 
-def test_a_long_round_helps_if_its_pages_are_touched_less_often_than_before() -> None:
-    """Scattered heat does not show in the heat of large regions."""
-    long = replace(visited(behind=0, heat=100.0), round_bytes=100 * ROUND)
+def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None:
+    """Scattered heat does not show in the heat of regions."""
 
-    def after(young: float, seen: Seen) -> Climb:
-        last = taking(stage=Stage.drains, least_heat=100.0, cleared_bytes=100 * ROUND, lag_s=1.0)
-        last = replace(last, least_hz=0.2, visited_bytes=0)
+    def after(young: float) -> Climb:
+        last = taking(stage=Stage.drains, least_heat=100.0, cleared_bytes=ROUND, lag_s=1.0)
+        last = replace(last, least_hz=0.2 / SEEN.window_s, visited_bytes=0)
         moved = {Visit.promote: int(young * ROUND)}
+        seen = visited(behind=0, heat=100.0)
         seen = replace(seen, visited_bytes={Visit.promote: ROUND}, moved_bytes=moved)
         return climb.step(last, seen, ROOM, IDLE_S)[0]
 
-    colder = after(0.15, long)
+    colder = after(0.15)
     assert colder.stage is Stage.rests
     assert not colder.in_vain
-    assert colder.least_hz == pytest.approx(-log(1 - 0.15))
-    as_before = after(0.17, long)
+    assert colder.least_hz == pytest.approx(-log(1 - 0.15) / SEEN.window_s)
+    as_before = after(0.17)
     assert as_before.in_vain
-    assert as_before.least_hz == pytest.approx(-log(1 - 0.17))
-    short = replace(long, round_bytes=ROUND)
-    assert after(0.15, short).in_vain, "the regions of a small node show it"
+    assert as_before.least_hz == pytest.approx(-log(1 - 0.17) / SEEN.window_s)
+    assert as_before.lag_s == pytest.approx(colder.lag_s / 2)
+
+
+def test_how_often_pages_are_touched_follows_from_how_far_the_sweeps_are_apart() -> None:
+    for behind_s in (0.2, 0.4):
+        moved = {Visit.promote: MIB}
+        seen = visited(behind=int(behind_s * SPEED))
+        seen = replace(seen, visited_bytes={Visit.promote: 2 * MIB}, moved_bytes=moved)
+        after, _ = climb.step(taking(), seen, ROOM, IDLE_S)
+        assert after.touches == pytest.approx(2 * MIB * log(2) / behind_s)
 
 
 def test_the_lag_grows_until_too_many_pages_come_up() -> None:

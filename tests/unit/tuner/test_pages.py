@@ -14,7 +14,7 @@ from tierd.topology import Topology
 from tierd.tuner import pages
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
-from tierd.tuner.descent import IDLE_PER_CALM, IDLE_S_MAX, IDLE_S_MIN, Descent
+from tierd.tuner.descent import IDLE_S_FIRST, Descent, Piece
 from tierd.tuner.gate import CLOSED, OPEN, Room, Seen
 from tierd.tuner.pages import PagesState, Tick
 
@@ -25,7 +25,7 @@ KNOWN = Capabilities(frozenset(Feature))
 TWO = machine((0,), (1,))
 THREE = machine((0,), (1,), (2,))
 
-UP, DOWN, CLEAR = "promote-pages-1-0", "demote-pages-0-1", "clear-pages-1"
+UP, DOWN, CLEAR, AGE = "promote-pages-1-0", "demote-pages-0-1", "clear-pages-1", "age-pages-0"
 
 
 def sweeps_of(topology: Topology) -> tuple[Sweep, ...]:
@@ -55,7 +55,6 @@ def tick(
             can_tell=(can_tell or {}).get(one.node, True),
         )
         for one in sweeps
-        if one.visit is not Visit.reset
     }
     room = Room(0, TOTAL, free_bytes, FLOOR, headroom_bytes=FLOOR + 5 * MIB, stopped=stopped)
     return Tick(
@@ -63,7 +62,7 @@ def tick(
         rooms={node: replace(room, node=node) for node in nodes},
         seen=seen,
         over_bytes={one.id: (over or {}).get(one.id, 0.0) for one in sweeps if one.moves},
-        idle_s_min=IDLE_S_MIN,
+        idle_s_min=IDLE_S_FIRST,
         cost_bp=200,
         cpu_s=dict.fromkeys(nodes, cpu_s),
         tried_bytes={one.id: 0 for one in sweeps},
@@ -111,10 +110,11 @@ def test_a_round_goes_to_the_next_node_that_has_room() -> None:
     assert pages.decide(PagesState(), none)[0].climbs[2].stage is Stage.rests
 
 
-def test_what_comes_up_again_and_again_is_not_idle_for_long_enough() -> None:
+def test_what_comes_up_does_not_go_down_again_at_once() -> None:
+    """The lag follows the idle time: what is idle for long enough depends on the heat."""
     slow = replace(Climb(), lag_s=5.0)
     state, _ = pages.decide(PagesState(climbs={1: slow}), tick())
-    assert state.descents[0].idle_s == IDLE_PER_LAG * slow.lag_s
+    assert state.climbs[1].lag_s == state.descents[0].idle_s / IDLE_PER_LAG
 
 
 @pytest.mark.parametrize(
@@ -154,71 +154,57 @@ def test_no_round_begins_when_the_processor_time_is_used_up() -> None:
     assert state.climbs[1].stage is not Stage.rests
 
 
-def test_first_all_pages_are_made_old() -> None:
-    sweeps = sweeps_of(TWO)
-    state = pages.begin(sweeps, new=True)
-    round_bytes = next(one.round_bytes for one in sweeps if one.visit is Visit.reset)
-    part = {0: {Visit.reset: round_bytes // 2}}
-    state, _ = pages.decide(state, tick(visited=part, free_bytes=FLOOR))
-    assert state.is_new(0)
-    state, decided = pages.decide(state, tick(visited=part, free_bytes=FLOOR))
-    assert not state.is_new(0)
-    assert decided.gates["reset-pages-0"] == CLOSED
-    assert not pages.begin(sweeps, new=False).is_new(0)
-
-
-def test_a_node_that_sends_nothing_down_need_not_be_made_old() -> None:
-    """A climb clears the pages that it visits."""
-    assert {one.node for one in sweeps_of(TWO) if one.visit is Visit.reset} == {0}
-    assert {one.node for one in sweeps_of(THREE) if one.visit is Visit.reset} == {0, 1}
-    assert not pages.begin(sweeps_of(TWO), new=True).is_new(1)
-
-
 def test_room_is_made_for_a_climb_and_not_for_one_that_rests() -> None:
     little = FLOOR + 12 * MIB
     _, decided = pages.decide(PagesState(), tick(free_bytes=little))
-    assert decided.gates[DOWN].is_open
+    assert decided.gates[AGE].is_open
     resting = Climb(stage_ends_s=60.0, heat=1.0, calm_heat=1.0)
     _, decided = pages.decide(PagesState(climbs={1: resting}), tick(free_bytes=little))
-    assert decided.gates[DOWN] == CLOSED
+    assert decided.gates[AGE] == decided.gates[DOWN] == CLOSED
 
 
-def test_the_idle_time_grows_while_heat_does_not_rise() -> None:
-    def idle_s(calm_s: float, *, free_bytes: int = FLOOR) -> float:
-        state = PagesState(descents={0: Descent(calm_s=calm_s)})
-        state, _ = pages.decide(state, tick(free_bytes=free_bytes))
-        return state.descents[0].idle_s
+def test_the_idle_time_grows_after_a_round_in_vain() -> None:
+    for rest_s, grows in ((0.0, False), (2.0, True)):
+        state = PagesState(climbs={1: Climb(rest_s=rest_s, stage_ends_s=60.0)})
+        state, _ = pages.decide(state, tick(free_bytes=FLOOR))
+        assert (state.descents[0].idle_s > IDLE_S_FIRST) is grows
 
-    assert idle_s(0.0) == IDLE_S_MIN
-    assert idle_s(99.5) == 100 * IDLE_PER_CALM
-    assert idle_s(1e6) == IDLE_S_MAX
+
+def test_the_idle_time_is_some_windows_at_least() -> None:
+    state = PagesState(descents={0: Descent(learned_s=0.001)})
+    now = replace(tick(free_bytes=FLOOR), idle_s_min=0.0)
+    assert pages.decide(state, now)[0].descents[0].idle_s == pytest.approx(IDLE_PER_LAG * 0.1)
 
 
 def test_a_program_that_allocates_does_not_wait_for_the_idle_time() -> None:
-    state = PagesState(descents={0: Descent(calm_s=1000.0)})
+    state = PagesState(descents={0: Descent(learned_s=100.0)})
     now = tick(free_bytes=FLOOR)
     short = replace(now, rooms={0: replace(now.rooms[0], is_short=True)})
-    assert pages.decide(state, now)[0].descents[0].idle_s > IDLE_S_MIN
-    assert pages.decide(state, short)[0].descents[0].idle_s == IDLE_S_MIN
+    assert pages.decide(state, now)[0].descents[0].idle_s == 100.0
+    found = pages.decide(state, short)[0].descents[0]
+    assert (found.idle_s, found.learned_s) == (IDLE_S_FIRST, 100.0)
 
 
 def test_the_idle_time_begins_anew_when_heat_rises() -> None:
     calm = Climb(stage_ends_s=60.0, heat=0.0, calm_heat=0.0, least_heat=0.0)
-    state = PagesState(climbs={1: calm}, descents={0: Descent(calm_s=400.0)})
+    state = PagesState(climbs={1: calm}, descents={0: Descent(learned_s=100.0)})
     now = tick()
     now = replace(now, seen={**now.seen, 1: replace(now.seen[1], heat=1000.0)})
     state, _ = pages.decide(state, now)
     assert not state.climbs[1].calm
-    assert state.descents[0].idle_s == IDLE_S_MIN
+    assert state.descents[0].idle_s == IDLE_S_FIRST
 
 
 def test_a_node_in_the_middle_sends_nothing_down_while_its_pages_are_cleared() -> None:
     """All of them would look idle a short time later."""
     climbs = {1: Climb(stage=Stage.takes, lag_s=0.1), 2: Climb(stage_ends_s=60.0)}
     short = tick(THREE, free_bytes=FLOOR)
-    state = PagesState(climbs=climbs, descents={1: Descent(is_open=True, visited_bytes=5)})
+    state = PagesState(
+        climbs=climbs,
+        descents={1: Descent(is_open=True, visited_bytes=5, cleared=(Piece(MIB, 0.0),))},
+    )
     state, decided = pages.decide(state, short)
-    assert decided.gates["demote-pages-1-2"] == CLOSED
-    assert state.descents[1].visited_bytes == 0
+    assert decided.gates["age-pages-1"] == decided.gates["demote-pages-1-2"] == CLOSED
+    assert (state.descents[1].visited_bytes, state.descents[1].cleared) == (0, ())
     rests = PagesState(climbs={1: Climb(stage_ends_s=60.0), 2: Climb(stage_ends_s=60.0)})
-    assert pages.decide(rests, short)[1].gates["demote-pages-1-2"].is_open
+    assert pages.decide(rests, short)[1].gates["age-pages-1"].is_open
