@@ -21,6 +21,7 @@ EXPECTED_S = {
     "test_the_pod_does_the_whole_job_and_stops_clean": 240,
     "test_programs_are_filled_and_asked": 240,
     "test_it_weighs_no_more_than_the_bar": 40,
+    "test_every_look_answers_and_changes_nothing": 130,
     "test_protected.py": 150,
     "test_swapped.py": 240,
     "test_the_latencies_are_those_of_the_memory": 90,

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.vm
 PAGE = 4096
 
 
+@pytest.mark.rare
 def test_every_look_answers_and_changes_nothing() -> None:
     facts = told("7.2", machine_model.load("two-tier"), "looks")
     status, doctor = facts["not_running"]

@@ -107,19 +107,19 @@ def below(series: str) -> Groups:
 def test_each_group_has_its_share_within_half_a_minute(
     made: Callable[[str], Groups], series: str
 ) -> None:
-    seen = run(made(series), 28)
-    shares = seen.last(24)
+    seen = run(made(series), 30)
+    shares = seen.last(26)
     assert set(shares) == {*NAMES, "rest"}
-    for second in range(24, 28):
+    for second in range(26, 30):
         for name in NAMES:
             assert seen.above[second][name] >= 0.95 * shares[name].share_bytes
-    before, now = seen.above[1], seen.above[27]
+    before, now = seen.above[1], seen.above[29]
     assert before[NOISY] - now[NOISY] >= 0.35 * before[NOISY]
     # The quiet groups keep what they had.
     lost = [
         name
         for name in QUIET
-        for second in range(1, 28)
+        for second in range(1, 30)
         if seen.above[second][name] < 0.95 * min(before[name], shares[name].share_bytes)
     ]
     assert not lost

@@ -16,6 +16,10 @@ from tierd.units import format_size
 IDLE_S_FIRST = 1.0
 IDLE_S_MAX = 600.0
 
+# The least idle time where a round takes long. Whether a round helps is known only when it is over.
+# With a shorter idle time a large node would exchange pages that are all alike for minutes.
+IDLE_S_LONG = 8.0
+
 # The idle time grows by this share of the time in which so much of what is visited goes down. While
 # less than half of that does, the idle time halves each time that it has passed. If the last round
 # of promotion did not help, it grows by CALM_GROWTH of the time in any case: what is idle for long
@@ -32,10 +36,6 @@ CLOSE_SHARE = 0.75
 # The sweep that clears is ahead by this share of a round at most. From a half on nobody could tell
 # which of the two sweeps is behind.
 AHEAD_SHARE_MAX = 0.4
-
-# No more than this share of what is cleared is expected to go down. What is cleared in vain costs
-# visits; what is not cleared costs an idle time.
-AGED_YIELD = 0.25
 
 # If memory was cleared longer ago than this many idle times, the share of it that goes down is not
 # averaged: hardly any of it is still untouched.
@@ -57,7 +57,9 @@ class Wanted:
     beyond_bytes: float = 0.0
     """How much more room may be made."""
     held: str = ""
-    """Why nothing may go down now; empty if it may."""
+    """Why no page may be visited now; empty if it may."""
+    waits: str = ""
+    """Why nothing may go down now, although pages may be made old for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,26 +153,27 @@ def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]
     close = CLOSE_SHARE if before.follows else 1.0
     is_time = bool(now.cleared) and _age_s(now, seen) >= close * now.idle_s
     opens = _opens(before, wanted)
-    follows = is_time and opens
-    if not opens:
-        return replace(now, is_open=False, follows=False), {
-            Visit.demote: CLOSED,
-            Visit.age: CLOSED,
-        }
-    demote, nears_bytes = CLOSED, 0.0
+    follows = is_time and opens and not wanted.waits
+    demote, visits_s = CLOSED, 0.0
     left_s = close * now.idle_s - _age_s(now, seen)
     if follows:
         demote = until(wanted.lacks_bytes, now.yield_most, seen)
-        nears_bytes = seen.seconds * seen.bytes_per_s
-        if demote is not OPEN:
-            nears_bytes = demote.after_s * seen.bytes_per_s
-    elif now.cleared and 0 < seen.seconds - left_s <= wanted.lacks_bytes / seen.bytes_per_s:
-        demote = Gate(is_open=False, then_open=True, after_s=left_s)
-    lasts_s = (_ahead_bytes(now, seen, wanted) + nears_bytes - seen.behind_bytes) / seen.bytes_per_s
-    clear = OPEN
-    if lasts_s < seen.seconds:
-        clear = Gate(is_open=True, then_open=False, after_s=lasts_s) if lasts_s > 0 else CLOSED
-    return replace(now, is_open=True, follows=follows), {Visit.demote: demote, Visit.age: clear}
+        visits_s = seen.seconds if demote is OPEN else demote.after_s
+    elif opens and now.cleared and not wanted.waits:
+        most_s = wanted.lacks_bytes / seen.bytes_per_s
+        if 0 < seen.seconds - left_s <= most_s:
+            demote = Gate(is_open=False, then_open=True, after_s=left_s)
+    age = CLOSED
+    if not wanted.held and (opens or not seen.is_long):
+        # The other sweep comes nearer meanwhile.
+        lasts_s = (
+            _ahead_bytes(now, seen, wanted) - seen.behind_bytes
+        ) / seen.bytes_per_s + visits_s
+        age = OPEN if lasts_s >= seen.seconds else CLOSED
+        if 0 < lasts_s < seen.seconds:
+            age = Gate(is_open=True, then_open=False, after_s=lasts_s)
+    after = replace(now, is_open=opens, follows=follows)
+    return after, {Visit.demote: demote, Visit.age: age}
 
 
 def _age_s(now: Descent, seen: Seen) -> float:
@@ -186,16 +189,16 @@ def _age_s(now: Descent, seen: Seen) -> float:
 def _ahead_bytes(now: Descent, seen: Seen, wanted: Wanted) -> float:
     """Return how far ahead the sweep that clears should be.
 
-    It clears only what is needed for the room that is wanted: what is cleared long before its visit
-    must be untouched for longer than the idle time. It is less than half a round ahead, because
-    else nobody could tell which of the two sweeps is behind.
+    On a small node it is as far ahead as it can be, so that pages are found at once when room is
+    wanted. Where a round is long it clears only what is needed for that room: what is cleared long
+    before its visit must be untouched for longer than the idle time. It is less than half a round
+    ahead, because else nobody could tell which of the two sweeps is behind.
     """
+    most_bytes = min(now.idle_s * seen.bytes_per_s, seen.round_bytes * AHEAD_SHARE_MAX)
+    if not seen.is_long:
+        return most_bytes
     room_bytes = wanted.lacks_bytes + min(now.comes_bytes_per_s * now.idle_s, wanted.beyond_bytes)
-    return min(
-        room_bytes / max(YIELD_MIN, min(AGED_YIELD, now.yield_share)),
-        now.idle_s * seen.bytes_per_s,
-        seen.round_bytes * AHEAD_SHARE_MAX,
-    )
+    return min(room_bytes / max(YIELD_MIN, now.yield_share), most_bytes)
 
 
 def _cleared(now: Descent, seen: Seen) -> tuple[Piece, ...]:
@@ -226,10 +229,10 @@ def reason(now: Descent, sweep: Sweep, wanted: Wanted, gate: Gate) -> str:
             f"{now.yield_share:.1%} of those visited lately; "
             f"{format_size(round(max(0.0, wanted.lacks_bytes)))} of room wanted"
         )
-    if now.is_open and not now.follows:
+    if now.is_open and not now.follows and not wanted.waits:
         return f"waits: pages are cleared, and visited {now.idle_s:.1f} s later"
     if wanted.lacks_bytes <= 0:
         return f"closed: node {sweep.node} has its room"
-    if wanted.held:
-        return f"closed: {wanted.held}"
+    if wanted.held or wanted.waits:
+        return f"closed: {wanted.held or wanted.waits}"
     return "closed: no room wanted now"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tierd.plans.plan import Sweep, Visit
+from tierd.plans.visits import LONG_ROUND_S
 from tierd.tuner.average import moving
 
 # Free memory that demotion makes for pages that come up, as a share of the fast node, and at most
@@ -115,6 +116,11 @@ class Seen:
     @property
     def window_bytes(self) -> float:
         return self.bytes_per_s * self.window_s
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a round takes long."""
+        return self.round_bytes > LONG_ROUND_S * self.bytes_per_s
 
 
 def fitting_bytes(sweep: Sweep) -> int:

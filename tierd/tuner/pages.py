@@ -12,7 +12,7 @@ from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import budget, climb, descent, push
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
-from tierd.tuner.descent import IDLE_S_FIRST, Descent, Wanted
+from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Wanted
 from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
 
@@ -190,6 +190,8 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
         before = descent.woken(before)
     seen = now.seen[node]
     least_s = max(now.idle_s_min, room.idle_s_min, IDLE_PER_LAG * seen.window_s)
+    if seen.is_long:
+        least_s = max(least_s, IDLE_S_LONG)
     before = descent.learned(before, seen.seconds, least_s, in_vain=in_vain)
     # Room for what programs allocate is needed soon, whatever is idle the longest.
     most_s = max(least_s, IDLE_S_FIRST) if room.is_short else before.learned_s
@@ -201,7 +203,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
         before = replace(before, cleared=(), visited_bytes=0)
     runs = before.is_open or bool(before.cleared)
     held = _held(state, now, sweep, runs=runs, cleared=cleared)
-    wanted = replace(_wanted(room, climbs), held=held)
+    wanted = replace(_wanted(room, climbs), held=held, waits=_waits(state, room, sweep))
     seen = replace(seen, behind_bytes=now.behind_bytes(sweep, ages))
     after, told = descent.follow(before, seen, wanted)
     gate = told[Visit.demote]
@@ -245,16 +247,19 @@ def _wanted(room: Room, climbs: Iterable[tuple[Climb, Seen]]) -> Wanted:
 
 
 def _held(state: PagesState, now: Tick, sweep: Sweep, *, runs: bool, cleared: bool) -> str:
-    """Return why a sweep that demotes may not run; empty if it may."""
+    """Return why the two sweeps of a descent may not run; empty if they may."""
     if cleared:
         return f"pages of node {sweep.node} come up, and were cleared for that"
-    if state.debts_bytes[sweep.id] > 0:
-        return OVER_RATE
     if not now.seen[sweep.node].can_tell:
         return MOSTLY_HUGE
-    if now.rooms[sweep.node].fits_bytes < fitting_bytes(sweep):
-        return f"no room on node {sweep.target_node}"
     return USED_UP if _is_used_up(state.budgets[sweep.node], runs=runs) else ""
+
+
+def _waits(state: PagesState, room: Room, sweep: Sweep) -> str:
+    """Return why nothing may go down now; empty if it may."""
+    if state.debts_bytes[sweep.id] > 0:
+        return OVER_RATE
+    return f"no room on node {sweep.target_node}" if room.fits_bytes < fitting_bytes(sweep) else ""
 
 
 def _is_used_up(left: Budget, *, runs: bool) -> bool:

@@ -27,6 +27,7 @@ MIB = 1 << 20
 ROUND = 500 * MIB
 SPEED = 100 * MIB
 SEEN = Seen(seconds=0.5, window_s=0.1, round_bytes=ROUND, bytes_per_s=SPEED)
+LONG = replace(SEEN, round_bytes=1000 * ROUND)
 HELD = "it is held"
 SWEEP = Sweep(
     id="demote-pages-0-1",
@@ -54,12 +55,30 @@ def visited(size: int, gone: int = 0) -> Seen:
 
 def test_it_opens_when_enough_is_lacking_and_closes_when_nothing_is() -> None:
     for lacks, opens in ((0, False), (10 * MIB, False), (11 * MIB, True)):
-        after, gates = descent.follow(Descent(), SEEN, wants(lacks, 10 * MIB))
+        after, gates = descent.follow(Descent(), LONG, wants(lacks, 10 * MIB))
         assert gates[Visit.age].is_open is after.is_open is opens
     goes_on = Descent(is_open=True)
     assert descent.follow(goes_on, SEEN, wants(MIB, 10 * MIB))[0].is_open
     closed = {Visit.age: CLOSED, Visit.demote: CLOSED}
     assert descent.follow(cleared(IDLE_S), ahead(AHEAD), wants(0, 10 * MIB))[1] == closed
+
+
+def test_on_a_small_node_pages_are_made_old_before_room_is_wanted() -> None:
+    most = AHEAD_SHARE_MAX * ROUND
+    for behind, gate in ((0.0, OPEN), (most, CLOSED)):
+        seen = replace(SEEN, behind_bytes=behind)
+        after, gates = descent.follow(Descent(idle_s=100.0), seen, wants(0))
+        assert gates == {Visit.age: gate, Visit.demote: CLOSED}
+        assert not after.is_open
+
+
+def test_what_waits_for_room_below_is_made_old_meanwhile() -> None:
+    waits = replace(wants(ROUND), waits="no room on node 1")
+    after, gates = descent.follow(cleared(IDLE_S), ahead(AHEAD / 2), waits)
+    assert gates == {Visit.age: OPEN, Visit.demote: CLOSED}
+    assert "no room on node 1" in descent.reason(after, SWEEP, waits, CLOSED)
+    almost = cleared(IDLE_S - 0.75)
+    assert descent.follow(almost, ahead(0.1 * SPEED), waits)[1][Visit.demote] == CLOSED
 
 
 def test_it_closes_before_the_next_tick_if_the_room_will_be_made() -> None:
@@ -97,7 +116,6 @@ def test_it_learns_how_much_of_what_it_visits_goes_down() -> None:
     assert descent.follow(now, SEEN, wants(ROUND))[0].found is None
 
 
-LONG = replace(SEEN, round_bytes=1000 * ROUND)
 IDLE_S = 8.0
 AHEAD = IDLE_S * SPEED
 
@@ -163,13 +181,13 @@ def test_no_more_is_cleared_than_the_room_needs() -> None:
     """What is cleared and not visited is idle for longer than it should be when it is visited."""
     little = AHEAD / 100
     now = cleared(0.0, yield_share=0.5)
-    for behind, opens in ((0.0, True), (3 * little, True), (4 * little, False)):
+    for behind, opens in ((0.0, True), (little, True), (2 * little, False)):
         gate = descent.follow(now, ahead(behind), wants(little))[1][Visit.age]
         assert gate.is_open is opens
-    gate = descent.follow(now, ahead(3 * little), wants(little))[1][Visit.age]
+    gate = descent.follow(now, ahead(little), wants(little))[1][Visit.age]
     assert gate.after_s == pytest.approx(little / SPEED)
     comes = replace(now, comes_bytes_per_s=SPEED)
-    assert descent.follow(comes, ahead(4 * little), wants(little))[1][Visit.age] == OPEN
+    assert descent.follow(comes, ahead(2 * little), wants(little))[1][Visit.age] == OPEN
 
 
 def test_how_fast_pages_come_up_is_averaged_over_the_idle_time() -> None:
