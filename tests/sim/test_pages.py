@@ -39,10 +39,16 @@ class Seen:
 
 
 def reads(
-    series: str, seconds: int, config: Config, skew: float = 0.99, *, again_s: int = 0
+    series: str,
+    seconds: int,
+    config: Config,
+    skew: float = 0.99,
+    *,
+    mean_hz: float = 1.0,
+    again_s: int = 0,
 ) -> Seen:
     """Run the loop while a store is read whose values have the heat of Zipf's law."""
-    store = zipf.store("store", STORE_BYTES, skew=skew, mean_hz=1.0)
+    store = zipf.store("store", STORE_BYTES, skew=skew, mean_hz=mean_hz)
     events: list[WorkloadEvent] = [Scatter(store.sets, (0, 1))]
     if again_s:
         events.append(Shuffle(store.names, again_s * 1_000_000))
@@ -76,6 +82,15 @@ def test_the_hottest_pages_come_up_and_the_exchange_ends(series: str) -> None:
     assert min(seen.served[at] for at in range(150, 300)) >= 0.8 * seen.best[299]
     early, late = (seen.moved_bytes[end] - seen.moved_bytes[end - 60] for end in (60, 299))
     assert late <= 0.25 * early
+
+
+@pytest.mark.parametrize("mean_hz", [0.3, 5.0, 20.0])
+def test_how_often_pages_are_touched_matters_little(mean_hz: float) -> None:
+    """Neither bar is a number of seconds that somebody chose for one program."""
+    at_default = Config(tuner=Tuner.demand, rate_max_bytes_per_s=DEFAULT_RATE)
+    seen = reads("7.2", 80, at_default, mean_hz=mean_hz)
+    assert seen.reached_s(0.8) <= 30
+    assert min(seen.served[at] for at in range(60, 80)) >= 0.9 * seen.best[79]
 
 
 def test_visits_bring_more_than_regions_alone() -> None:
