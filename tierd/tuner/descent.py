@@ -33,9 +33,10 @@ CALM_GROWTH = 0.25
 # idle time may have grown meanwhile.
 CLOSE_SHARE = 0.75
 
-# The sweep that clears is ahead by this share of a round at most. From a half on nobody could tell
-# which of the two sweeps is behind.
+# The sweep that clears should be ahead by this share of a round at most. It may be closed late. If
+# it is ahead by more than BEHIND_SHARE_MAX, it counts as overtaken: the other one may be closed late.
 AHEAD_SHARE_MAX = 0.4
+BEHIND_SHARE_MAX = 0.8
 
 # If memory was cleared longer ago than this many idle times, the share of it that goes down is not
 # averaged: hardly any of it is still untouched.
@@ -191,8 +192,8 @@ def _ahead_bytes(now: Descent, seen: Seen, wanted: Wanted) -> float:
 
     On a small node it is as far ahead as it can be, so that pages are found at once when room is
     wanted. Where a round is long it clears only what is needed for that room: what is cleared long
-    before its visit must be untouched for longer than the idle time. It is less than half a round
-    ahead, because else nobody could tell which of the two sweeps is behind.
+    before its visit must be untouched for longer than the idle time. It is never a whole round
+    ahead, because then nobody could tell which of the two sweeps is behind.
     """
     most_bytes = min(now.idle_s * seen.bytes_per_s, seen.round_bytes * AHEAD_SHARE_MAX)
     if not seen.is_long:

@@ -59,11 +59,14 @@ class Tick:
         mine = [one for one in self.sweeps if one.node == node and one.visit is visit]
         return mine[rounds % len(mine)]
 
-    def behind_bytes(self, follows: Sweep, leads: Sweep) -> float:
-        """Return how far one sweep is behind another on its way around the node."""
+    def behind_bytes(self, follows: Sweep, leads: Sweep, most: float = 0.5) -> float:
+        """Return how far one sweep is behind another on its way around the node.
+
+        It is negative, and so ahead, if it would be behind by more than this share of a round.
+        """
         whole = leads.round_bytes
         behind = (self.tried_bytes[leads.id] - self.tried_bytes[follows.id]) % whole
-        return behind if behind <= whole / 2 else behind - whole
+        return behind if behind <= most * whole else behind - whole
 
     def can_tell(self, node: int) -> bool:
         return node not in self.seen or self.seen[node].can_tell
@@ -204,7 +207,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     runs = before.is_open or bool(before.cleared)
     held = _held(state, now, sweep, runs=runs, cleared=cleared)
     wanted = replace(_wanted(room, climbs), held=held, waits=_waits(state, room, sweep))
-    seen = replace(seen, behind_bytes=now.behind_bytes(sweep, ages))
+    seen = replace(seen, behind_bytes=now.behind_bytes(sweep, ages, descent.BEHIND_SHARE_MAX))
     after, told = descent.follow(before, seen, wanted)
     gate = told[Visit.demote]
     return replace(state, descents={**state.descents, node: after}), Decided(

@@ -170,6 +170,15 @@ def test_the_idle_time_grows_after_a_round_in_vain() -> None:
         assert (state.descents[0].idle_s > IDLE_S_FIRST) is grows
 
 
+def test_a_sweep_that_is_closed_late_is_not_taken_for_one_that_was_overtaken() -> None:
+    now = tick(free_bytes=FLOOR)
+    whole = now.seen[0].round_bytes
+    for share, tracked in ((0.7, True), (0.9, False)):
+        late = replace(now, tried_bytes={**now.tried_bytes, AGE: int(share * whole)})
+        pieces = pages.decide(PagesState(), late)[0].descents[0].cleared
+        assert bool(pieces) is tracked
+
+
 def test_the_idle_time_is_some_windows_at_least() -> None:
     state = PagesState(descents={0: Descent(learned_s=0.001)})
     now = replace(tick(free_bytes=FLOOR), idle_s_min=0.0)
