@@ -33,8 +33,8 @@ CALM_GROWTH = 0.25
 # idle time may have grown meanwhile.
 CLOSE_SHARE = 0.75
 
-# The sweep that clears should be ahead by this share of a round at most. It may be closed late. If
-# it is ahead by more than BEHIND_SHARE_MAX, it counts as overtaken: the other one may be closed late.
+# The sweep that clears should be ahead by this share of a round at most. Either may be closed late.
+# If it is ahead by more than BEHIND_SHARE_MAX, it counts as overtaken by the other one.
 AHEAD_SHARE_MAX = 0.4
 BEHIND_SHARE_MAX = 0.8
 
