@@ -56,14 +56,15 @@ fast: $(VENV)/ready
 	$(BIN)/pytest -m "not vm and not thorough" -q -n auto --dist worksteal
 
 # The set-up comes first: what makes the environment may be among what it installs. What needs no
-# virtual machine runs side by side; guests take turns anyway, and both processors. The second part
-# is run even if the first has failed.
+# virtual machine runs side by side; guests take turns anyway, and both processors. Tests that wait for
+# real programs (`alone`) run with the guests, one by one. The second part is run even if the first
+# has failed.
 test:
 	PYTHON="$(PYTHON)" tools/setup-debian
 	$(MAKE) lint
 	@failed=0; set -x; \
-	$(BIN)/pytest -q -m "not vm and not rare" -n auto --dist worksteal || failed=1; \
-	$(BIN)/pytest -q -m "vm or rare" --turn $(TURN) || failed=1; \
+	$(BIN)/pytest -q -m "not vm and not rare and not alone" -n auto --dist worksteal || failed=1; \
+	$(BIN)/pytest -q -m "vm or rare or alone" --turn $(TURN) || failed=1; \
 	set +x; \
 	[ $$failed = 0 ] || { echo "make test: failed, see above" >&2; exit 1; }
 

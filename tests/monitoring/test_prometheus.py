@@ -26,7 +26,7 @@ from tierd.serving.metrics import METRICS, MetricType
 from tierd.sim.memory import PageSet
 from tierd.sim.workload import ChangeRate, Place, Release, Shift
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.alone, pytest.mark.timeout(600)]
 
 KDAMOND = "sys/kernel/mm/damon/admin/kdamonds/1/state"
 NUMA_BALANCING = "proc/sys/kernel/numa_balancing"
