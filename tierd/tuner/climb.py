@@ -73,9 +73,8 @@ HELPS_SHARE = 0.03
 SURE_SHARE = 0.15
 HEAT_S = 8.0
 
-# A long round helps too if the pages that it visited were touched less often than those of any
-# round before, by this share. The regions of a large node are so large that heat which is scattered
-# does not show in their heat.
+# A round helps too if the pages that it visited were touched less often than those of any round
+# before, by this share. Heat that is scattered hardly shows in the heat of regions.
 COOLS_SHARE = 0.1
 YOUNG_SHARE_MAX = 0.99
 
