@@ -422,11 +422,21 @@ def _visited(sources: _Sources, sweep: Sweep) -> Scope:
 def _visits(sources: _Sources) -> bool:
     """Return whether the plan has sweeps. `observe` moves nothing, and a scope may be empty."""
     moves = sources.config.mode is Mode.manage and sources.scope.before != NOTHING
-    return moves and _wants_visits(sources) and not _commits_cgroups(sources)
+    able = not (_commits_cgroups(sources) or _hides_touches(sources))
+    return moves and _wants_visits(sources) and able
 
 
 def _wants_visits(sources: _Sources) -> bool:
     return sources.tuner.loop is Controller.demand and sources.config.cost_bp != 0
+
+
+def _hides_touches(sources: _Sources) -> bool:
+    config, topology = sources.config, sources.topology
+    return any(
+        sampling.hides_touches(config, node.size_bytes, topology.page_bytes)
+        for node in topology.nodes
+        if node.ranges
+    )
 
 
 def _commits_cgroups(sources: _Sources) -> bool:
@@ -476,18 +486,14 @@ def _degraded(sources: _Sources) -> Iterator[str]:
     """Yield what cannot be done of the plan."""
     yield from reasons.lacking(sources.config, sources.capabilities, sources.tuner)
     if _wants_visits(sources) and _commits_cgroups(sources):
-        yield (
-            "no visits to single pages: this kernel would check the cgroups of the configuration "
-            "each time, and fail if one has gone (Linux 7.2 need not)"
-        )
+        yield reasons.VISITS_CHECK_CGROUPS
+    if _wants_visits(sources) and _hides_touches(sources):
+        yield reasons.SAMPLES_HIDE_TOUCHES
     if sources.hints and sources.config.cgroups:
         yield promoters.NO_CLASSES
     yield from sources.scope.degraded
     if sources.shared and not _visits(sources):
-        yield (
-            "shares: hot memory is not pushed down, only cold memory makes room (this takes visits "
-            "to single pages, and Linux 7.2)"
-        )
+        yield reasons.NOTHING_IS_PUSHED
     yield from groups.unmatched(sources.shared)
     limited = (sources.upward, sources.downward, sources.pushed)
     yield from dict.fromkeys(text for one in limited for text in one.degraded)

@@ -2,6 +2,7 @@
 
 import statistics
 from dataclasses import replace
+from errno import EINVAL
 from itertools import pairwise
 
 import pytest
@@ -15,6 +16,7 @@ from tierd.machine import discovery
 from tierd.record.snapshot import Snapshot, State
 from tierd.serving.inbox import Event, Verb
 from tierd.sim.sim_kernel import SimKernel
+from tierd.sysfs import SysfsError
 from tierd.tuner.gate import AHEAD_SHARE
 
 SERIES = ("6.12", "6.16", "6.18", "7.2", "7.3")
@@ -456,3 +458,21 @@ def test_where_ticks_are_costly_there_are_fewer() -> None:
     made.run(60)
     between_s = [late.at - early.at for early, late in pairwise(made.snapshots)]
     assert statistics.median(between_s) == pytest.approx(0.4 / supervise.LOOP_SHARE_MAX, rel=0.05)
+
+
+def test_a_kdamond_whose_statistics_are_refused_is_not_called_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = loop(NEW)
+    write = made.kernel.write
+
+    def refusing(path: str, value: str) -> None:
+        if value == "update_schemes_stats":
+            raise SysfsError("write", path, EINVAL, value)
+        write(path, value)
+
+    monkeypatch.setattr(made.kernel, "write", refusing)
+    made.run(8)
+    now = made.before(7)
+    assert now.state is State.degraded
+    assert [kdamond.up for kdamond in now.kdamonds] == [True, True]

@@ -46,7 +46,9 @@ def three_to_one(series: str) -> Loop:
         series,
         replace(machine, nodes=nodes),
         workload=Workload([], seed=1),
-        block_pages=512,
+        # DAMON's samples come to a block as often as to all its pages, and make it look idle. In
+        # larger blocks that is most of what goes down.
+        block_pages=64,
     )
     kernel.advance(0.001)
     return Loop(kernel, Script(kernel), Disk(), EQUAL)
@@ -107,19 +109,19 @@ def below(series: str) -> Groups:
 def test_each_group_has_its_share_within_half_a_minute(
     made: Callable[[str], Groups], series: str
 ) -> None:
-    seen = run(made(series), 30)
-    shares = seen.last(26)
+    seen = run(made(series), 28)
+    shares = seen.last(24)
     assert set(shares) == {*NAMES, "rest"}
-    for second in range(26, 30):
+    for second in range(24, 28):
         for name in NAMES:
             assert seen.above[second][name] >= 0.95 * shares[name].share_bytes
-    before, now = seen.above[1], seen.above[29]
+    before, now = seen.above[1], seen.above[27]
     assert before[NOISY] - now[NOISY] >= 0.35 * before[NOISY]
     # The quiet groups keep what they had.
     lost = [
         name
         for name in QUIET
-        for second in range(1, 30)
+        for second in range(1, 28)
         if seen.above[second][name] < 0.95 * min(before[name], shares[name].share_bytes)
     ]
     assert not lost

@@ -49,9 +49,9 @@ def full_node(
     """A fast node full of cold memory, and a hot set below it."""
     happenings = [cold("cold", 0, 400), hot("hot", 1, HOT_MIB), cold("other", 1, 100)]
     shifts = [Shift("hot", "cold", 1.0, int(shift_s * 1e6))] if shift_s else []
-    config = Config(tuner=tuner, rate_max_bytes_per_s=RATE)
     # Fewer regions than by default at most: a simulated second costs by the region.
-    config = config if visits else replace(config, cost_bp=0, regions=(50, 200))
+    config = Config(tuner=tuner, rate_max_bytes_per_s=RATE, regions=(50, 200))
+    config = config if visits else replace(config, cost_bp=0)
     made = loop(series, "two-tier", *happenings, *shifts, config=config)
     seen = Seen(made, [])
     for step in range(4 * 60):

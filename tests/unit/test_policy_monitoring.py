@@ -8,9 +8,9 @@ from tests.fixtures.pages import PAGE_BYTES
 from tierd import policy
 from tierd.configuration.config import Config, Tuner
 from tierd.machine.features import Capabilities, Feature
-from tierd.plans import sampling
+from tierd.plans import reasons, sampling
 from tierd.plans.damon import Context, Intervals, IntervalsGoal, Span
-from tierd.plans.plan import Plan
+from tierd.plans.plan import Direction, Plan
 from tierd.ranges import Range
 from tierd.topology import Node, Tier, Topology
 
@@ -122,6 +122,18 @@ def test_where_pages_are_visited_intervals_stay_as_they_are(lacking: str) -> Non
     plan = made(Config(), lacking=lacking)
     assert plan.sweeps
     assert plan.kdamonds[0].context.intervals == sampling.steady(Config(), 50)
+
+
+@pytest.mark.parametrize(("most", "visited"), [(100, True), (200, False), (1_000, False)])
+def test_where_samples_come_too_often_nothing_is_visited(most: int, visited: bool) -> None:
+    """A node of 512 MiB has 131,072 pages. 200 regions have 40,000 samples a second."""
+    plan = made(Config(regions=(50, most)), size_bytes=GIB // 2)
+    assert bool(plan.sweeps) is visited
+    assert (reasons.SAMPLES_HIDE_TOUCHES in plan.degraded) is not visited
+    promote = next(one for one in plan.migrations if one.direction is Direction.promote)
+    scheme = plan.kdamonds[promote.kdamond].context.schemes[promote.scheme]
+    # Regions with one hit are left to the visits, if there are any.
+    assert (scheme.pattern.nr_accesses.min == 1) is not visited
 
 
 def test_what_is_configured_stays_as_it_is() -> None:

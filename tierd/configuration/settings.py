@@ -374,7 +374,9 @@ _GROUPED = (
         ReloadEffect.plan,
         "100-10000",
         "The smallest and the largest number of regions in which DAMON watches a node; auto "
-        "chooses by the size of the node. More regions show more detail, and cost more CPU time.",
+        "chooses by the size of the node. More regions show more detail, and cost more CPU time. "
+        "With very many of them there are no visits to single pages (`cost`): a sample of DAMON "
+        "marks a page as not touched, and visits would see that mark. `tierd plan` says so.",
     ),
     Setting(
         ("loop", "window"),

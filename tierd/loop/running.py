@@ -278,7 +278,8 @@ def _kdamonds(running: Running) -> tuple[KdamondStatus, ...]:
         found.append(
             KdamondStatus(
                 numa_node=watch.node,
-                up=now is not None and now.state == "on" and now.pid == pid,
+                # Before the first sample: it was alive when the plan was put in force.
+                up=now is None or (now.state == "on" and now.pid == pid),
                 pid=pid,
                 restarts_total=running.restarts.get(watch.index, 0),
                 cpu_seconds_total=running.counters.cpu.get(watch.node, CpuTotal()).total_s,

@@ -10,6 +10,20 @@ from tierd.plans.plan import Aim, Controller, Direction, Migration, TunerChoice
 from tierd.topology import Node
 from tierd.units import format_duration_us, format_percent, format_size
 
+# What cannot be done of a plan.
+VISITS_CHECK_CGROUPS = (
+    "no visits to single pages: this kernel would check the cgroups of the configuration each "
+    "time, and fail if one has gone (Linux 7.2 need not)"
+)
+SAMPLES_HIDE_TOUCHES = (
+    "no visits to single pages: with so many monitoring.regions DAMON's samples would hide what "
+    "the programs touch (auto leaves enough time between two samples of a page)"
+)
+NOTHING_IS_PUSHED = (
+    "shares: hot memory is not pushed down, only cold memory makes room (this takes visits to "
+    "single pages, and Linux 7.2)"
+)
+
 
 def where(config: Config, direction: Direction, source: int, target: int) -> str:
     """Return what a migration moves, and from where to where."""

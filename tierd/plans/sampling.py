@@ -63,6 +63,10 @@ DEMAND_NR_REGIONS_LEAST = 50
 SAMPLED_S = 20.0
 NR_REGIONS_MIN = 10
 
+# Seconds. If samples come to the same page more often, visits find most pages old. Huge pages are
+# few, so samples come to them often. Regions see them well: a region has few of them.
+SAMPLED_S_MIN = 5.0
+
 
 def regions(node_bytes: int) -> Span:
     """Return the number of regions of a node."""
@@ -106,6 +110,15 @@ def steady(config: Config, regions_most: int) -> Intervals:
     enough_us = 1000 * ceil(regions_most * 1000 / SAMPLES_PER_S)
     sample_us = max(config.sample_us, min(longest_us, enough_us))
     return Intervals(sample_us, sample_us * config.aggr_us // config.sample_us, UPDATE_US)
+
+
+def hides_touches(config: Config, node_bytes: int, page_bytes: int) -> bool:
+    """Return whether the regions of the configuration are too many for visits to a node's pages."""
+    if config.regions is None:
+        return False
+    most = config.regions[1]
+    samples_per_s = most * 1e6 / steady(config, most).sample_us
+    return node_bytes / page_bytes < SAMPLED_S_MIN * samples_per_s
 
 
 def window_us(config: Config, loop: Controller, intervals: Intervals, *, newer: bool) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
+from tierd.plans.sampling import SAMPLED_S_MIN
 from tierd.plans.visits import LONG_ROUND_S
 from tierd.topology import huge_page_bytes
 from tierd.tuner.gate import fitting_bytes
@@ -50,10 +51,6 @@ READY_SHARE = 1 / 80
 # The share of the bandwidth that firmware tells from which on a node counts as saturated. Memory
 # reaches 80 to 90 % of it in practice, and answers much later before it does.
 SATURATED = 0.75
-
-# Seconds. If samples come to the same page more often, visits find most pages old. Huge pages are
-# few, so samples come to them often. Regions see them well: a region has few of them.
-SAMPLED_S_MIN = 5.0
 
 # Share of a node. Less than this is noise of sampling.
 DEAD_SHARE = 0.002
