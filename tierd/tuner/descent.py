@@ -5,7 +5,7 @@ time is over. A page that was not touched in between goes down.
 """
 
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, exp2
 
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
@@ -129,11 +129,18 @@ def learned(before: Descent, seconds: float, least_s: float, *, in_vain: bool) -
     idle_s = before.learned_s
     if in_vain:
         idle_s += CALM_GROWTH * seconds
-    elif before.found is not None and before.found >= YIELD_ENOUGH:
-        idle_s += GROWTH * seconds
-    elif before.found is not None and before.found < YIELD_ENOUGH / 2:
-        idle_s *= 0.5 ** (seconds / idle_s)
+    elif before.found is not None:
+        idle_s = _fitting_s(idle_s, before.found, seconds)
     return replace(before, learned_s=min(IDLE_S_MAX, max(least_s, idle_s)))
+
+
+def _fitting_s(idle_s: float, found: float, seconds: float) -> float:
+    """Return the idle time after visits of which this share went down."""
+    if found >= YIELD_ENOUGH:
+        return idle_s + GROWTH * seconds
+    if found < YIELD_ENOUGH / 2:
+        return idle_s * exp2(-seconds / idle_s)
+    return idle_s
 
 
 def woken(before: Descent) -> Descent:
@@ -142,7 +149,7 @@ def woken(before: Descent) -> Descent:
 
 
 def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]:
-    """Return a descent whose sweep follows one that clears, and which of the two are open."""
+    """Return a descent after a tick, and when each of its two sweeps is open."""
     comes = moving(before.comes_bytes_per_s, wanted.comes_bytes_per_s, seen.seconds, before.idle_s)
     now = _visited(before, seen)
     if _age_s(before, seen) > OLD * before.idle_s:
@@ -152,29 +159,38 @@ def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]
     if now.visited_bytes >= seen.round_bytes:
         now = replace(now, visited_bytes=0, rounds=now.rounds + 1)
     close = CLOSE_SHARE if before.follows else 1.0
-    is_time = bool(now.cleared) and _age_s(now, seen) >= close * now.idle_s
-    opens = _opens(before, wanted)
-    follows = is_time and opens and not wanted.waits
-    demote, visits_s = CLOSED, 0.0
     left_s = close * now.idle_s - _age_s(now, seen)
-    if follows:
-        demote = until(wanted.lacks_bytes, now.yield_most, seen)
-        visits_s = seen.seconds if demote is OPEN else demote.after_s
-    elif opens and now.cleared and not wanted.waits:
-        most_s = wanted.lacks_bytes / seen.bytes_per_s
-        if 0 < seen.seconds - left_s <= most_s:
-            demote = Gate(is_open=False, then_open=True, after_s=left_s)
-    age = CLOSED
-    if not wanted.held and (opens or not seen.is_long):
+    opens = _opens(before, wanted)
+    follows = bool(now.cleared) and left_s <= 0 and opens and not wanted.waits
+    now = replace(now, is_open=opens, follows=follows)
+    demote = _demote_gate(now, seen, wanted, left_s)
+    return now, {Visit.demote: demote, Visit.age: _age_gate(now, seen, wanted, demote)}
+
+
+def _demote_gate(now: Descent, seen: Seen, wanted: Wanted, left_s: float) -> Gate:
+    """Return when the sweep that demotes runs. What it visits next is old enough in `left_s`."""
+    if now.follows:
+        return until(wanted.lacks_bytes, now.yield_most, seen)
+    if not now.is_open or not now.cleared or wanted.waits:
+        return CLOSED
+    if 0 < seen.seconds - left_s <= wanted.lacks_bytes / seen.bytes_per_s:
+        return Gate(is_open=False, then_open=True, after_s=left_s)
+    return CLOSED
+
+
+def _age_gate(now: Descent, seen: Seen, wanted: Wanted, demote: Gate) -> Gate:
+    """Return for how long the sweep that makes pages old runs: until it is far enough ahead."""
+    if wanted.held or (seen.is_long and not now.is_open):
+        return CLOSED
+    lacks_bytes = _ahead_bytes(now, seen, wanted) - seen.behind_bytes
+    visits_s = 0.0
+    if now.follows:
         # The other sweep comes nearer meanwhile.
-        lasts_s = (
-            _ahead_bytes(now, seen, wanted) - seen.behind_bytes
-        ) / seen.bytes_per_s + visits_s
-        age = OPEN if lasts_s >= seen.seconds else CLOSED
-        if 0 < lasts_s < seen.seconds:
-            age = Gate(is_open=True, then_open=False, after_s=lasts_s)
-    after = replace(now, is_open=opens, follows=follows)
-    return after, {Visit.demote: demote, Visit.age: age}
+        visits_s = seen.seconds if demote is OPEN else demote.after_s
+    lasts_s = lacks_bytes / seen.bytes_per_s + visits_s
+    if lasts_s >= seen.seconds:
+        return OPEN
+    return Gate(is_open=True, then_open=False, after_s=lasts_s) if lasts_s > 0 else CLOSED
 
 
 def _age_s(now: Descent, seen: Seen) -> float:
