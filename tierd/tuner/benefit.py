@@ -12,6 +12,7 @@ Rules of this file:
 """
 
 from dataclasses import dataclass, field, replace
+from math import hypot, sqrt
 
 from tierd.tuner.average import moving
 from tierd.units import format_size
@@ -35,6 +36,10 @@ HOLD_OFF_S_MAX = 3600.0
 # next one decides.
 FIRST_COST_SHARE = 1 / 4
 FIRST_S_MAX = 1.1 * CHECK_S
+
+# The average of readings that vary by chance may be off by so many times what one reading differs
+# from the one before, over the square root of their number.
+NOISE = 2.0
 
 # If less than this share of the node waits below, nothing is checked: a little always waits.
 WAITING_SHARE = 0.025
@@ -68,13 +73,26 @@ class Half:
     waiting_bytes: float = 0.0
     promoted_bytes: float = 0.0
     """What had come up since the check began."""
+    rounds: int = 0
+    last_waiting_bytes: int = 0
+    steps_bytes: float = 0.0
+    """How much a reading of what waits differed from the one before, on average."""
+
+    @property
+    def noise_bytes(self) -> float:
+        """How far the average of what waits may be from the truth, by chance."""
+        return NOISE * self.steps_bytes / sqrt(max(1, self.rounds))
 
     def with_round(self, seconds: float, waiting_bytes: int, promoted_bytes: int) -> "Half":
         total_s = self.seconds + seconds
+        step = abs(waiting_bytes - self.last_waiting_bytes) if self.rounds else 0
         return Half(
             total_s,
             moving(self.waiting_bytes, waiting_bytes, seconds, total_s),
             moving(self.promoted_bytes, promoted_bytes, seconds, total_s),
+            self.rounds + 1,
+            waiting_bytes,
+            self.steps_bytes + (step - self.steps_bytes) / max(1, self.rounds),
         )
 
 
@@ -89,9 +107,12 @@ class Check:
     promoted_bytes: int = 0
     demoted_bytes: int = 0
     lately_waiting_bytes: float = 0.0
-    """What waits, averaged over CHANGED_S."""
+    """What waits, averaged over CHANGED_S, or longer during a stop after a long check: there it
+    takes long to see something in readings that vary."""
     hold_off_s: float = 0.0
     """How much longer promotion is stopped."""
+    held_after_s: float = 0.0
+    """How long the check took that failed."""
     held_waiting_bytes: float = 0.0
     held_because: str = ""
     gained_bytes: float = 0.0
@@ -114,7 +135,8 @@ def begin(moves: Moves) -> Check:
 
 def check(known: Check, moves: Moves) -> Check:
     """Return the state after one more round. Judge if the check is complete."""
-    lately = moving(known.lately_waiting_bytes, moves.waiting_bytes, moves.seconds, CHANGED_S)
+    lately_s = max(CHANGED_S, known.held_after_s * CHANGED_S / CHECK_S)
+    lately = moving(known.lately_waiting_bytes, moves.waiting_bytes, moves.seconds, lately_s)
     known = replace(known, lately_waiting_bytes=lately)
     if known.hold_off_s > 0:
         return _held(known, moves)
@@ -150,7 +172,7 @@ def _held(known: Check, moves: Moves) -> Check:
     changed = abs(known.lately_waiting_bytes - known.held_waiting_bytes)
     if changed > CHANGED_SHARE * max(known.held_waiting_bytes, 1) and not known.ended_by_change:
         return replace(begin(moves), ended_by_change=True)
-    return known if known.hold_off_s else replace(known, ended_by_change=False)
+    return known if known.hold_off_s else replace(known, ended_by_change=False, held_after_s=0.0)
 
 
 def _judged(known: Check, moves: Moves) -> Check:
@@ -169,7 +191,9 @@ def _judged(known: Check, moves: Moves) -> Check:
         gained_bytes=0.0,
         in_vain=True,
         hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / share),
-        held_waiting_bytes=known.lately_waiting_bytes,
+        held_after_s=known.since_s,
+        lately_waiting_bytes=known.second.waiting_bytes,
+        held_waiting_bytes=known.second.waiting_bytes,
         held_because=why,
     )
 
@@ -188,7 +212,10 @@ def _in_vain(known: Check, moves: Moves) -> str:
     # At the end of a useful promotion only regions are left that are hot in part. So one check may
     # be in vain if it cost less than the checks before it have gained.
     gone, came = _gone_and_came(known)
-    if -came < gone < BENEFIT_MIN * came and came > known.gained_bytes:
+    # A change within the noise of the readings says nothing, whichever way it goes.
+    noise = hypot(known.first.noise_bytes, known.second.noise_bytes)
+    least, most = -max(came, noise), max(BENEFIT_MIN * came, noise)
+    if least < gone < most and came > known.gained_bytes:
         return f"{format_size(promoted)} came up, and as much waits as before"
     return ""
 

@@ -67,6 +67,7 @@ def decide(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[ControllerState, Decision]:
     """Learn from a measurement, and decide: first by regions, then by pages."""
+    measurement = _by_certainty(measurement, limits)
     state = _learned(state, measurement, limits)
     fast = _fast_nodes(state, measurement, limits)
     state, shared = _shared(state, fast, measurement, limits)
@@ -83,7 +84,24 @@ def again(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[ControllerState, Decision]:
     """Decide by what is known, without learning, and by regions only."""
+    measurement = _by_certainty(measurement, limits)
     return _by_region(state, _fast_nodes(state, measurement, limits), measurement, limits)
+
+
+def _by_certainty(measurement: Measurement, limits: Limits) -> Measurement:
+    """Return a measurement in which hot memory is what regions bring up.
+
+    Where pages are visited, regions with one or two hits are left to the visits.
+    """
+    if not limits.sweeps:
+        return measurement
+    nodes = {
+        number: node
+        if node.sure_hot_bytes is None
+        else replace(node, hot_bytes=node.sure_hot_bytes)
+        for number, node in measurement.nodes.items()
+    }
+    return replace(measurement, nodes=nodes)
 
 
 def _by_region(

@@ -96,6 +96,8 @@ class NodeMeasurement:
     """Allocations that had to demote memory of this node before they could go on."""
     heat_bytes: int = 0
     """Bytes, weighted by how often they are accessed. Memory that is always in use counts whole."""
+    sure_hot_bytes: int | None = None
+    """The hot memory in regions in which three or more samples hit; None if no sensor tells."""
     faint_bytes: int = 0
     """The part of the heat that may be chance."""
     huge_bytes: int = 0
@@ -253,6 +255,7 @@ def _node(
         hot_bytes=sensed.get(Sense.hot) if goes_up else None,
         cold_bytes=sensed.get(Sense.cold),
         heat_bytes=round(sum(weight * count for weight, count in levels)),
+        sure_hot_bytes=round(levels[1][1]) if goes_up and len(levels) > 1 else None,
         faint_bytes=round(faint),
         huge_bytes=now.huge_bytes,
         bandwidth_used=_bandwidth_used(before, now, seconds),
