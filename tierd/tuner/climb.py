@@ -115,6 +115,8 @@ class Climb:
     """How long it stays in a stage whose length is known."""
     rest_s: float = 0.0
     """How long it last rested after a round."""
+    fills: bool = False
+    """Whether this round only uses the room that is left. Nothing goes down for it."""
     took_s: float = 0.0
     """How long both sweeps ran in this round."""
     waited_s: float = 0.0
@@ -127,8 +129,10 @@ class Climb:
     """The memory that was cleared in this round."""
     came_bytes: int = 0
     """What came up in this round."""
-    expects_bytes: float = inf
-    """What is expected to come up in the next round, if the last one says that."""
+    expects_bytes: float = 0.0
+    """What is expected to come up in the next round, if the last one says that. At first nobody
+    knows whether it would help, so there is little room for it; but not where a round takes long,
+    because it would wait for room most of the time."""
     visited_bytes: int = 0
     """The memory that was visited in this round."""
     touches: float = 0.0
@@ -161,7 +165,9 @@ class Climb:
 
     @property
     def wants_room(self) -> bool:
-        """True while a round is under way, or follows soon."""
+        """True while a round that needs room is under way, or follows soon."""
+        if self.fills:
+            return False
         return self.stage is not Stage.rests or self.stage_ends_s - self.stage_s <= REST_S_MIN
 
     def ahead_bytes(self, room: Room) -> float:
@@ -181,11 +187,13 @@ class Climb:
 
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a tick, and which of its two sweeps open or close."""
+    room = _usable(before, room)
     now = replace(before, lag_s=min(before.lag_s, idle_s / IDLE_PER_LAG))
     now = _touched(_felt(now, seen), seen)
     now = replace(
         now,
         stage_s=now.stage_s + seen.seconds,
+        expects_bytes=inf if seen.is_long and now.least_heat is None else now.expects_bytes,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
         came_bytes=now.came_bytes + seen.moved_bytes.get(Visit.promote, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
@@ -193,18 +201,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     begins = now.may_begin(room)
     match now.stage:
         case Stage.rests if begins and now.stage_s >= now.stage_ends_s:
-            begun = replace(
-                now,
-                took_s=0.0,
-                waited_s=0.0,
-                lap_s=0.0,
-                lap_waited_s=0.0,
-                cleared_bytes=0,
-                came_bytes=0,
-                visited_bytes=0,
-                touches=0.0,
-            )
-            return _clearing(begun, seen)
+            return _clearing(_begun(now), seen)
         case Stage.clears if now.stage_s >= now.stage_ends_s:
             return _enter(now, Stage.takes), {}
         case Stage.takes:
@@ -214,7 +211,8 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
                 # It took longer than was thought.
                 return _draining(now, _drain_s(seen))
             done = now.cleared_bytes >= seen.round_bytes
-            return _ended(now, seen, idle_s) if done else _enter(now, Stage.waits), {}
+            done = done or now.fills
+            return _ended(now, seen, room, idle_s) if done else (_enter(now, Stage.waits), {})
         case Stage.waits:
             if not room.stopped and not room.reserved_bytes:
                 now = replace(
@@ -225,10 +223,31 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             if begins:
                 return _clearing(now, seen)
             if now.waited_s > max(idle_s, now.took_s):
-                return _ended(now, seen, idle_s), {}
+                return _ended(now, seen, room, idle_s)
         case _:
             pass
     return now, {}
+
+
+def _usable(now: Climb, room: Room) -> Room:
+    """Return the room as this round may use it: if nothing goes down for it, not the headroom."""
+    if not now.fills:
+        return room
+    return replace(room, floor_bytes=max(room.floor_bytes, room.headroom_bytes))
+
+
+def _begun(now: Climb) -> Climb:
+    return replace(
+        now,
+        took_s=0.0,
+        waited_s=0.0,
+        lap_s=0.0,
+        lap_waited_s=0.0,
+        cleared_bytes=0,
+        came_bytes=0,
+        visited_bytes=0,
+        touches=0.0,
+    )
 
 
 def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
@@ -340,8 +359,9 @@ def _felt(now: Climb, seen: Seen) -> Climb:
         anew = replace(
             now,
             rest_s=0.0,
+            fills=False,
             lag_s=0.0,
-            expects_bytes=inf,
+            expects_bytes=0.0,
             calm_heat=None,
             least_heat=None,
             least_hz=None,
@@ -356,27 +376,44 @@ def _felt(now: Climb, seen: Seen) -> Climb:
     )
 
 
-def _ended(now: Climb, seen: Seen, idle_s: float) -> Climb:
-    """Return a climb after a round, with the next lag, and how long it rests."""
+def _ended(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
+    """Return a climb after a round: it rests, or uses the room that is left."""
+    if now.fills:
+        filled = replace(now, fills=False, rounds=now.rounds + 1, lag_s=now.lag_s / 2)
+        return _enter(filled, Stage.rests, now.rest_s), {}
+    now = _judged(now, seen, idle_s)
+    if now.in_vain and not room.stopped and _left_bytes(room) > AHEAD_SHARE_MIN * room.ahead_bytes:
+        return _clearing(_begun(replace(now, fills=True)), seen)
+    if now.in_vain:
+        now = replace(now, lag_s=now.lag_s / 2)
+    return _enter(now, Stage.rests, now.rest_s), {}
+
+
+def _left_bytes(room: Room) -> float:
+    """Return the room beyond the headroom."""
+    return room.free_bytes - max(room.floor_bytes, room.headroom_bytes)
+
+
+def _judged(now: Climb, seen: Seen, idle_s: float) -> Climb:
+    """Return a climb after a round, with the next lag, and how long it should rest."""
     heat = now.heat or 0.0
     helps = HELPS_SHARE * (heat + now.heat_above)
     hz = now.touches / max(1, now.visited_bytes)
     least_hz = hz if now.least_hz is None else now.least_hz
-    cooler = hz < (1 - COOLS_SHARE) * least_hz
-    helped = now.least_heat is None or cooler
+    helped = now.least_heat is None or hz < (1 - COOLS_SHARE) * least_hz
     if now.least_heat is not None and heat < now.least_heat - helps:
         helped = helped or heat < (1 - SURE_SHARE) * now.least_heat
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
     longest_s = max(took_s, REST_S_MAX)
     rest_s = 0.0 if helped else min(longest_s, max(REST_S_MIN, took_s, 2 * now.rest_s))
-    lag_s = now.lag_s / 2
+    lag_s = now.lag_s
     if helped:
         lag_s = _next_lag_s(replace(now, rest_s=0.0), seen, idle_s, now.waited_s, now.took_s)
     return replace(
-        _enter(now, Stage.rests, rest_s),
+        now,
         rounds=now.rounds + 1,
-        lag_s=max(seen.window_s, lag_s),
+        lag_s=lag_s,
         rest_s=rest_s,
         expects_bytes=inf if lacked_room else NEXT_ROUND * now.came_bytes,
         least_hz=min(hz, least_hz),
@@ -403,4 +440,5 @@ def reason(now: Climb, sweep: Sweep, room: Room) -> str:
         case _:
             done = min(1.0, now.cleared_bytes / sweep.round_bytes)
             share = f"{now.yield_share:.1%} of those visited lately"
-            return f"visits pages, {done:.0%} of the round: {touched} goes up, {share}"
+            why = "uses the room that is left" if now.fills else "visits pages"
+            return f"{why}, {done:.0%} of the round: {touched} goes up, {share}"

@@ -28,6 +28,9 @@ YIELD_ENOUGH = 0.25
 GROWTH = 0.5
 CALM_GROWTH = 0.25
 
+# By what factor the idle time may become longer at once, for the sake of the lag: the lag doubles.
+LONGER = 2.0
+
 # A sweep that follows another one begins when the memory that it visits next was cleared a whole
 # idle time ago. It stops only when that was less than this share of the idle time ago, because the
 # idle time may have grown meanwhile.
@@ -37,6 +40,11 @@ CLOSE_SHARE = 0.75
 # If it is ahead by more than BEHIND_SHARE_MAX, it counts as overtaken by the other one.
 AHEAD_SHARE_MAX = 0.4
 BEHIND_SHARE_MAX = 0.8
+
+# A sweep that looks for idle pages may move so much of what it visits as it found at best in
+# this share of a round. So it is quick where the kernel's own memory lies, and does not make much
+# more room than is wanted behind it.
+LATELY_SHARE = 0.25
 
 # If memory was cleared longer ago than this many idle times, the share of it that goes down is not
 # averaged: hardly any of it is still untouched.
@@ -98,8 +106,8 @@ class Descent:
     """The same since the last tick. None if nothing was visited, or what was visited was cleared
     too long ago to tell something of the idle time."""
     yield_most: float = 1.0
-    """The highest such share in about the last round. Memory of the kernel, of which nothing goes
-    down, may be followed by memory that is all idle."""
+    """The highest such share in the last LATELY_SHARE of a round or so. Memory of the kernel, of
+    which nothing goes down, may be followed by memory that is all idle."""
 
 
 def _visited(before: Descent, seen: Seen) -> Descent:
@@ -111,7 +119,9 @@ def _visited(before: Descent, seen: Seen) -> Descent:
         visited_bytes=before.visited_bytes + visited,
         yield_share=lately,
         found=moved / visited if visited else None,
-        yield_most=max(lately, before.yield_most * exp(-visited / seen.round_bytes)),
+        yield_most=max(
+            lately, before.yield_most * exp(-visited / (LATELY_SHARE * seen.round_bytes))
+        ),
     )
 
 
@@ -141,6 +151,20 @@ def _fitting_s(idle_s: float, found: float, seconds: float) -> float:
     if found < YIELD_ENOUGH / 2:
         return idle_s * exp2(-seconds / idle_s)
     return idle_s
+
+
+def may_be_s(now: Descent) -> float:
+    """Return how long the idle time may become if a longer lag needs it.
+
+    While much of what is visited goes down, still more pages are idle than room is wanted.
+    """
+    # The share that is idle for twice as long is about the square of the share.
+    many = now.yield_share**LONGER >= YIELD_ENOUGH
+    return min(IDLE_S_MAX, LONGER * now.learned_s) if many else now.learned_s
+
+
+def at_least(before: Descent, idle_s: float) -> Descent:
+    return replace(before, learned_s=max(before.learned_s, idle_s))
 
 
 def woken(before: Descent) -> Descent:

@@ -134,7 +134,10 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
         behind_bytes=now.behind_bytes(sweep, clear),
         heat_above=now.seen[sweep.target_node].heat if sweep.target_node in now.seen else 0.0,
     )
-    after, told = climb.step(before, seen, room, above.learned_s)
+    # Where a round takes long, it would be known too late whether a longer lag helps.
+    idle_s = above.learned_s if seen.is_long else descent.may_be_s(above)
+    after, told = climb.step(before, seen, room, idle_s)
+    above = descent.at_least(above, IDLE_PER_LAG * after.lag_s)
     if before.calm and not after.calm:
         above = descent.woken(above)
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}

@@ -33,6 +33,8 @@ IDLE_S = 8.0
 SEEN = Seen(seconds=0.5, window_s=0.1, round_bytes=ROUND, bytes_per_s=SPEED)
 ROOM = Room(0, total_bytes=500 * MIB, free_bytes=60 * MIB, floor_bytes=30 * MIB, headroom_bytes=0)
 FULL = replace(ROOM, free_bytes=ROOM.floor_bytes)
+# Nothing is free beyond the headroom.
+USED = replace(ROOM, headroom_bytes=ROOM.free_bytes)
 
 
 def visited(cleared: float = 0, behind: float = 10 * MIB, moved: int = 0, heat: float = 0) -> Seen:
@@ -54,7 +56,7 @@ def taking(**changes: object) -> Climb:
 def ended(before: Climb, heat: float) -> Climb:
     """Return a climb after it has ended a round with this heat."""
     last = replace(before, stage=Stage.drains, stage_ends_s=0.0, heat=heat, cleared_bytes=ROUND)
-    after, _ = climb.step(last, visited(heat=heat), ROOM, IDLE_S)
+    after, _ = climb.step(last, visited(heat=heat), USED, IDLE_S)
     assert after.stage is Stage.rests
     assert after.rounds == before.rounds + 1
     return after
@@ -136,7 +138,7 @@ def test_a_sweep_that_is_too_far_behind_comes_closer_first() -> None:
 
 
 def test_no_round_begins_without_room() -> None:
-    little = ROOM.floor_bytes + int(RESUME_SHARE * ROOM.ahead_bytes)
+    little = ROOM.floor_bytes + int(RESUME_SHARE * Climb().ahead_bytes(ROOM))
     for room in (FULL, replace(ROOM, free_bytes=little), replace(ROOM, stopped="pressure")):
         after, gates = climb.step(Climb(), SEEN, room, IDLE_S)
         assert after.stage is Stage.rests
@@ -269,7 +271,7 @@ def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None
         moved = {Visit.promote: int(young * ROUND)}
         seen = visited(behind=0, heat=100.0)
         seen = replace(seen, visited_bytes={Visit.promote: ROUND}, moved_bytes=moved)
-        return climb.step(last, seen, ROOM, IDLE_S)[0]
+        return climb.step(last, seen, USED, IDLE_S)[0]
 
     colder = after(0.15)
     assert colder.stage is Stage.rests
@@ -279,6 +281,29 @@ def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None
     assert as_before.in_vain
     assert as_before.least_hz == pytest.approx(-log(1 - 0.17) / SEEN.window_s)
     assert as_before.lag_s == pytest.approx(colder.lag_s / 2)
+
+
+def test_after_a_round_in_vain_the_room_that_is_left_is_used_and_none_is_made() -> None:
+    last = replace(taking(), least_heat=100.0, stage=Stage.drains, cleared_bytes=ROUND)
+    seen = visited(behind=0, heat=100.0)
+    fills, gates = climb.step(last, seen, ROOM, IDLE_S)
+    assert fills.in_vain
+    assert fills.fills
+    assert not fills.wants_room
+    assert fills.stage is Stage.clears
+    assert gates[Visit.clear] == OPEN
+    headroom = replace(ROOM, headroom_bytes=ROOM.free_bytes)
+    full, gates = climb.step(replace(fills, stage=Stage.takes), visited(), headroom, IDLE_S)
+    assert full.stage is Stage.drains
+    assert gates[Visit.clear] == CLOSED
+    after, _ = climb.step(replace(full, stage_ends_s=0.0), seen, headroom, IDLE_S)
+    assert after.stage is Stage.rests
+    assert after.stage_ends_s == fills.rest_s > 0
+    assert not after.fills
+    # A round that only uses what is left says nothing about the next one.
+    assert (after.least_hz, after.expects_bytes) == (fills.least_hz, fills.expects_bytes)
+    nothing, _ = climb.step(last, seen, headroom, IDLE_S)
+    assert nothing.stage is Stage.rests
 
 
 def test_how_often_pages_are_touched_follows_from_how_far_the_sweeps_are_apart() -> None:
@@ -302,7 +327,7 @@ def test_heat_that_rises_ends_a_rest() -> None:
     now = list(rests(5))[-1]
     assert now.calm
     for _ in range(4):
-        now, gates = climb.step(now, visited(heat=100.0), ROOM, IDLE_S)
+        now, gates = climb.step(now, visited(heat=100.0), USED, IDLE_S)
         assert not gates
     steps = 0
     while now.calm:
@@ -333,7 +358,7 @@ def test_heat_that_swings_as_usual_does_not_end_a_rest() -> None:
 
 def test_the_room_ahead_is_what_the_next_round_will_need() -> None:
     most = ROOM.ahead_bytes
-    assert Climb().ahead_bytes(ROOM) == most
+    assert Climb().ahead_bytes(ROOM) == AHEAD_SHARE_MIN * most
     last = replace(taking(), stage=Stage.drains, stage_ends_s=0.0, cleared_bytes=ROUND)
     after, _ = climb.step(replace(last, came_bytes=3 * MIB), visited(), ROOM, IDLE_S)
     assert after.ahead_bytes(ROOM) == NEXT_ROUND * 3 * MIB

@@ -14,6 +14,8 @@ from tierd.tuner.descent import (
     GROWTH,
     IDLE_S_FIRST,
     IDLE_S_MAX,
+    LATELY_SHARE,
+    LONGER,
     OLD,
     PIECE_SHARE,
     YIELD_ENOUGH,
@@ -91,12 +93,13 @@ def test_it_closes_before_the_next_tick_if_the_room_will_be_made() -> None:
 
 
 def test_memory_of_the_kernel_may_be_followed_by_memory_that_is_all_idle() -> None:
-    """What goes down falls at once, and what tierd is ready for falls within a round."""
+    """What goes down falls at once, and what tierd is ready for falls in a part of a round."""
     now = cleared(IDLE_S)
     for _ in range(30):
-        seen = replace(SEEN, behind_bytes=AHEAD, visited_bytes={Visit.demote: ROUND // 30})
+        visits = {Visit.demote: round(LATELY_SHARE * ROUND / 30)}
+        seen = replace(SEEN, behind_bytes=AHEAD, visited_bytes=visits)
         now, _ = descent.follow(now, seen, wants(ROUND))
-    assert now.yield_share < 0.05
+    assert now.yield_share < now.yield_most
     assert now.yield_most == pytest.approx(exp(-1), rel=0.01)
     _, gates = descent.follow(
         cleared(IDLE_S, yield_share=0.1, yield_most=0.5), ahead(AHEAD), wants(5 * MIB)
@@ -105,6 +108,16 @@ def test_memory_of_the_kernel_may_be_followed_by_memory_that_is_all_idle() -> No
     found = replace(visited(MIB, MIB), behind_bytes=AHEAD)
     again, _ = descent.follow(replace(now, yield_share=0.9), found, wants(ROUND))
     assert again.yield_most == again.yield_share > 0.9
+
+
+def test_the_idle_time_may_double_while_most_of_what_is_visited_goes_down() -> None:
+    """What is idle for twice as long is about the square of the share."""
+    for share, times in ((1.0, LONGER), (0.6, LONGER), (0.4, 1.0)):
+        now = Descent(learned_s=4.0, yield_share=share)
+        assert descent.may_be_s(now) == 4.0 * times
+    assert descent.may_be_s(Descent(learned_s=IDLE_S_MAX)) == IDLE_S_MAX
+    assert descent.at_least(Descent(learned_s=4.0), 6.0).learned_s == 6.0
+    assert descent.at_least(Descent(learned_s=4.0), 2.0).learned_s == 4.0
 
 
 def test_it_learns_how_much_of_what_it_visits_goes_down() -> None:
