@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
     simulated = DEMO_MACHINE if lack and arguments.simulate is None else arguments.simulate
     if simulated is None:
         stage, scene = service.real_stage(arguments.root), None
-        _let_programs_first()
+        let_programs_first()
         does = "It moves no pages" if arguments.observe else "It moves pages"
         head = f"tierd on this machine. {does}. Ctrl-C stops it and restores everything."
     else:
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
     return service.run(options, stage, say)
 
 
-def _let_programs_first() -> None:
+def let_programs_first() -> None:
     if os.getpriority(os.PRIO_PROCESS, 0) == 0:
         # A sandbox may forbid the call, and has a setting of its own.
         with suppress(PermissionError):
