@@ -77,6 +77,23 @@ def test_with_room_a_round_begins() -> None:
     assert "visits pages" in decided.reasons[UP]
 
 
+@pytest.mark.parametrize("headroom", [0, 5 * MIB])
+@pytest.mark.parametrize("huge_room", [0, 6 * MIB, 40 * MIB])
+def test_there_is_always_something_to_do(headroom: int, huge_room: int) -> None:
+    """If room is wanted and demotion makes none, promotion may use what is there."""
+    for free_bytes in range(FLOOR, FLOOR + 100 * MIB, MIB // 2):
+        now = tick(free_bytes=free_bytes)
+        room = replace(
+            now.rooms[0],
+            floor_bytes=FLOOR + huge_room,
+            headroom_bytes=FLOOR + headroom,
+        )
+        now = replace(now, rooms=dict.fromkeys(now.rooms, room))
+        state, _ = pages.decide(PagesState(), now)
+        promotes = state.climbs[1].stage is not Stage.rests
+        assert promotes or state.descents[0].is_open
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
