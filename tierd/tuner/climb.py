@@ -173,7 +173,9 @@ class Climb:
     def ahead_bytes(self, room: Room) -> float:
         """Return the room that should be there for the next pages."""
         most = room.ahead_bytes
-        return min(most, max(AHEAD_SHARE_MIN * most, self.expects_bytes))
+        # As much may come up again as came up in this round until now.
+        expected = max(self.expects_bytes, NEXT_ROUND * self.came_bytes)
+        return min(most, max(AHEAD_SHARE_MIN * most, expected))
 
     def may_begin(self, room: Room) -> bool:
         """Return whether there is room for the next pages."""
