@@ -129,10 +129,8 @@ class Climb:
     """The memory that was cleared in this round."""
     came_bytes: int = 0
     """What came up in this round."""
-    expects_bytes: float = 0.0
-    """What is expected to come up in the next round, if the last one says that. At first nobody
-    knows whether it would help, so there is little room for it; but not where a round takes long,
-    because it would wait for room most of the time."""
+    expects_bytes: float = inf
+    """What is expected to come up in the next round, if the last one says that."""
     visited_bytes: int = 0
     """The memory that was visited in this round."""
     touches: float = 0.0
@@ -173,9 +171,7 @@ class Climb:
     def ahead_bytes(self, room: Room) -> float:
         """Return the room that should be there for the next pages."""
         most = room.ahead_bytes
-        # As much may come up again as came up in this round until now.
-        expected = max(self.expects_bytes, NEXT_ROUND * self.came_bytes)
-        return min(most, max(AHEAD_SHARE_MIN * most, expected))
+        return min(most, max(AHEAD_SHARE_MIN * most, self.expects_bytes))
 
     def may_begin(self, room: Room) -> bool:
         """Return whether there is room for the next pages."""
@@ -195,7 +191,6 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     now = replace(
         now,
         stage_s=now.stage_s + seen.seconds,
-        expects_bytes=inf if seen.is_long and now.least_heat is None else now.expects_bytes,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
         came_bytes=now.came_bytes + seen.moved_bytes.get(Visit.promote, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
@@ -363,7 +358,7 @@ def _felt(now: Climb, seen: Seen) -> Climb:
             rest_s=0.0,
             fills=False,
             lag_s=0.0,
-            expects_bytes=0.0,
+            expects_bytes=inf,
             calm_heat=None,
             least_heat=None,
             least_hz=None,

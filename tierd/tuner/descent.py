@@ -41,11 +41,6 @@ CLOSE_SHARE = 0.75
 AHEAD_SHARE_MAX = 0.4
 BEHIND_SHARE_MAX = 0.8
 
-# A sweep that looks for idle pages may move so much of what it visits as it found at best in
-# this share of a round. So it is quick where the kernel's own memory lies, and does not make much
-# more room than is wanted behind it.
-LATELY_SHARE = 0.25
-
 # If memory was cleared longer ago than this many idle times, the share of it that goes down is not
 # averaged: hardly any of it is still untouched.
 OLD = 2.0
@@ -106,8 +101,8 @@ class Descent:
     """The same since the last tick. None if nothing was visited, or what was visited was cleared
     too long ago to tell something of the idle time."""
     yield_most: float = 1.0
-    """The highest such share in the last LATELY_SHARE of a round or so. Memory of the kernel, of
-    which nothing goes down, may be followed by memory that is all idle."""
+    """The highest such share in about the last round. Memory of the kernel, of which nothing goes
+    down, may be followed by memory that is all idle."""
 
 
 def _visited(before: Descent, seen: Seen) -> Descent:
@@ -119,9 +114,7 @@ def _visited(before: Descent, seen: Seen) -> Descent:
         visited_bytes=before.visited_bytes + visited,
         yield_share=lately,
         found=moved / visited if visited else None,
-        yield_most=max(
-            lately, before.yield_most * exp(-visited / (LATELY_SHARE * seen.round_bytes))
-        ),
+        yield_most=max(lately, before.yield_most * exp(-visited / seen.round_bytes)),
     )
 
 

@@ -358,7 +358,7 @@ def test_heat_that_swings_as_usual_does_not_end_a_rest() -> None:
 
 def test_the_room_ahead_is_what_the_next_round_will_need() -> None:
     most = ROOM.ahead_bytes
-    assert Climb().ahead_bytes(ROOM) == AHEAD_SHARE_MIN * most
+    assert Climb().ahead_bytes(ROOM) == most
     last = replace(taking(), stage=Stage.drains, stage_ends_s=0.0, cleared_bytes=ROUND)
     after, _ = climb.step(replace(last, came_bytes=3 * MIB), visited(), ROOM, IDLE_S)
     assert after.ahead_bytes(ROOM) == NEXT_ROUND * 3 * MIB

@@ -14,7 +14,6 @@ from tierd.tuner.descent import (
     GROWTH,
     IDLE_S_FIRST,
     IDLE_S_MAX,
-    LATELY_SHARE,
     LONGER,
     OLD,
     PIECE_SHARE,
@@ -93,13 +92,12 @@ def test_it_closes_before_the_next_tick_if_the_room_will_be_made() -> None:
 
 
 def test_memory_of_the_kernel_may_be_followed_by_memory_that_is_all_idle() -> None:
-    """What goes down falls at once, and what tierd is ready for falls in a part of a round."""
+    """What goes down falls at once, and what tierd is ready for falls within a round."""
     now = cleared(IDLE_S)
     for _ in range(30):
-        visits = {Visit.demote: round(LATELY_SHARE * ROUND / 30)}
-        seen = replace(SEEN, behind_bytes=AHEAD, visited_bytes=visits)
+        seen = replace(SEEN, behind_bytes=AHEAD, visited_bytes={Visit.demote: ROUND // 30})
         now, _ = descent.follow(now, seen, wants(ROUND))
-    assert now.yield_share < now.yield_most
+    assert now.yield_share < 0.05
     assert now.yield_most == pytest.approx(exp(-1), rel=0.01)
     _, gates = descent.follow(
         cleared(IDLE_S, yield_share=0.1, yield_most=0.5), ahead(AHEAD), wants(5 * MIB)
