@@ -228,9 +228,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
 
 def _usable(now: Climb, room: Room) -> Room:
     """Return the room as this round may use it: if nothing goes down for it, not the headroom."""
-    if not now.fills:
-        return room
-    return replace(room, floor_bytes=max(room.floor_bytes, room.headroom_bytes))
+    return replace(room, floor_bytes=room.kept_bytes) if now.fills else room
 
 
 def _begun(now: Climb) -> Climb:
@@ -376,19 +374,16 @@ def _felt(now: Climb, seen: Seen) -> Climb:
 def _ended(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a round: it rests, or uses the room that is left."""
     if now.fills:
-        filled = replace(now, fills=False, rounds=now.rounds + 1, lag_s=now.lag_s / 2)
-        return _enter(filled, Stage.rests, now.rest_s), {}
-    now = _judged(now, seen, idle_s)
-    if now.in_vain and not room.stopped and _left_bytes(room) > AHEAD_SHARE_MIN * room.ahead_bytes:
-        return _clearing(_begun(replace(now, fills=True)), seen)
-    if now.in_vain:
-        now = replace(now, lag_s=now.lag_s / 2)
-    return _enter(now, Stage.rests, now.rest_s), {}
-
-
-def _left_bytes(room: Room) -> float:
-    """Return the room beyond the headroom."""
-    return room.free_bytes - max(room.floor_bytes, room.headroom_bytes)
+        # It says nothing about the next round.
+        now = replace(now, fills=False, rounds=now.rounds + 1)
+    else:
+        now = _judged(now, seen, idle_s)
+        left_bytes = room.free_bytes - room.kept_bytes
+        left = not room.stopped and left_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
+        if now.in_vain and left:
+            return _clearing(_begun(replace(now, fills=True)), seen)
+    lag_s = now.lag_s / 2 if now.in_vain else now.lag_s
+    return _enter(replace(now, lag_s=lag_s), Stage.rests, now.rest_s), {}
 
 
 def _judged(now: Climb, seen: Seen, idle_s: float) -> Climb:

@@ -84,6 +84,11 @@ class Room:
     """The least idle time of what goes down to make room for them."""
 
     @property
+    def kept_bytes(self) -> int:
+        """What stays free: the headroom, or the floor if that is higher (huge pages)."""
+        return max(self.headroom_bytes, self.floor_bytes)
+
+    @property
     def spare_bytes(self) -> float:
         """What may come up by page now: at least half of what may come up at all."""
         above_bytes = self.free_bytes - self.floor_bytes

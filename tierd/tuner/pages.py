@@ -243,9 +243,7 @@ def _wanted(room: Room, climbs: Iterable[tuple[Climb, Seen]]) -> Wanted:
     if soon:
         # What is used until there is more room again comes on top.
         ahead = max(ahead, max(soon) + min(comes * AHEAD_S, room.ahead_bytes))
-    # Promotion waits below the floor, which is higher where huge pages may come up.
-    kept = max(room.headroom_bytes, room.floor_bytes)
-    lacks = min(room.fits_bytes, kept + ahead - room.free_bytes)
+    lacks = min(room.fits_bytes, room.kept_bytes + ahead - room.free_bytes)
     return Wanted(
         lacks_bytes=lacks,
         least_bytes=min(room.fits_bytes, ahead, room.ahead_bytes) / 2,

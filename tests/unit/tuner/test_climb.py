@@ -138,7 +138,7 @@ def test_a_sweep_that_is_too_far_behind_comes_closer_first() -> None:
 
 
 def test_no_round_begins_without_room() -> None:
-    little = ROOM.floor_bytes + int(RESUME_SHARE * Climb().ahead_bytes(ROOM))
+    little = ROOM.floor_bytes + int(RESUME_SHARE * ROOM.ahead_bytes)
     for room in (FULL, replace(ROOM, free_bytes=little), replace(ROOM, stopped="pressure")):
         after, gates = climb.step(Climb(), SEEN, room, IDLE_S)
         assert after.stage is Stage.rests
@@ -292,17 +292,16 @@ def test_after_a_round_in_vain_the_room_that_is_left_is_used_and_none_is_made() 
     assert not fills.wants_room
     assert fills.stage is Stage.clears
     assert gates[Visit.clear] == OPEN
-    headroom = replace(ROOM, headroom_bytes=ROOM.free_bytes)
-    full, gates = climb.step(replace(fills, stage=Stage.takes), visited(), headroom, IDLE_S)
+    full, gates = climb.step(replace(fills, stage=Stage.takes), visited(), USED, IDLE_S)
     assert full.stage is Stage.drains
     assert gates[Visit.clear] == CLOSED
-    after, _ = climb.step(replace(full, stage_ends_s=0.0), seen, headroom, IDLE_S)
+    after, _ = climb.step(replace(full, stage_ends_s=0.0), seen, USED, IDLE_S)
     assert after.stage is Stage.rests
     assert after.stage_ends_s == fills.rest_s > 0
     assert not after.fills
     # A round that only uses what is left says nothing about the next one.
     assert (after.least_hz, after.expects_bytes) == (fills.least_hz, fills.expects_bytes)
-    nothing, _ = climb.step(last, seen, headroom, IDLE_S)
+    nothing, _ = climb.step(last, seen, USED, IDLE_S)
     assert nothing.stage is Stage.rests
 
 
