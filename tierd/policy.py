@@ -456,7 +456,7 @@ def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> 
         page_bytes=sources.topology.page_bytes,
         round_bytes=sum(part.end - part.start for part in _ranges(node)),
         window_us=min(sources.window_us, sampling.sweep_window_us(sources.intervals)),
-        samples_per_s=_nr_regions(sources, node).max * 1e6 / sources.intervals.sample_us,
+        samples_per_s=sampling.rate_hz(_nr_regions(sources, node).max, sources.intervals.sample_us),
         # Without `temporal` a quota could only grow step by step.
         gated=not tuners.has_temporal(sources.capabilities),
         pushes=bool(sources.shared) and node.id in sources.topology.tiers[0].nodes,

@@ -136,6 +136,13 @@ def test_where_samples_come_too_often_nothing_is_visited(most: int, visited: boo
     assert (scheme.pattern.nr_accesses.min == 1) is not visited
 
 
+def test_fixed_intervals_count_as_they_are() -> None:
+    """With 1,000 regions tierd would sample every 20 ms; here it is every 5 ms."""
+    for fixed in (False, True):
+        config = Config(regions=(50, 1_000), auto_intervals=not fixed)
+        assert sampling.hides_touches(config, GIB, PAGE_BYTES) is fixed
+
+
 def test_what_is_configured_stays_as_it_is() -> None:
     config = Config(auto_intervals=False, regions=(10, 10_000))
     assert [one.intervals.sample_us for one in contexts(config)] == [5_000, 5_000]

@@ -117,8 +117,14 @@ def hides_touches(config: Config, node_bytes: int, page_bytes: int) -> bool:
     if config.regions is None:
         return False
     most = config.regions[1]
-    samples_per_s = most * 1e6 / steady(config, most).sample_us
-    return node_bytes / page_bytes < SAMPLED_S_MIN * samples_per_s
+    # Intervals that the configuration fixes stay as they are.
+    sample_us = steady(config, most).sample_us if wants_tuning(config) else config.sample_us
+    return node_bytes / page_bytes < SAMPLED_S_MIN * rate_hz(most, sample_us)
+
+
+def rate_hz(regions: int, sample_us: int) -> float:
+    """Return how many samples a second a node with so many regions has."""
+    return regions * 1e6 / sample_us
 
 
 def window_us(config: Config, loop: Controller, intervals: Intervals, *, newer: bool) -> int:
