@@ -27,10 +27,12 @@ BANDWIDTH_BP = 500
 MB = 1000**2
 
 # Quota limit of a window as a multiple of the rate limit. Windows of a busy kdamond are late, so
-# the limit must be higher; tierd keeps to the rate by what it sees moved. The second is for
-# demotion on kernels that charge failed tries: about half of the tries fail.
-QUOTA_PER_RATE_MAX = 4
-TRIED_PER_RATE_MAX = 8
+# the limit must be higher; tierd keeps to the rate by what it sees moved. A quota that grows may be
+# stopped many windows late, because a command may take a second. Then this limit alone holds, so it
+# is no higher. The second is for demotion on kernels that charge failed tries: about half of the
+# tries fail.
+QUOTA_PER_RATE_MAX = 2
+TRIED_PER_RATE_MAX = 4
 
 # What visits may take of a processor in each kdamond, in 1/10000: so much, or this share of all
 # processors if that is more. A machine with more memory has more pages to visit, and more

@@ -63,9 +63,9 @@ PAGES_PER_S_MAX = 1 << 19
 # would need a large part of a round to make it.
 LONG_ROUND_S = 30.0
 
-# A sweep may find every page of a window to be one that moves. So it visits at most so many times
-# the rate limit, as a quota by region has it: the limit holds even if tierd is gone.
-VISITED_PER_RATE_MAX = 4
+# A sweep may find every page of a window to be one that moves, and may be closed late. So it visits
+# at most so many times the rate limit, as a quota by region has it.
+VISITED_PER_RATE_MAX = 2
 
 # The filters of a visit that moves pages.
 _YOUNG = {

@@ -208,6 +208,7 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
     """Return what one tick knows for the decisions by page."""
     seen: dict[int, Seen] = {}
     over: dict[str, float] = {}
+    allowed: dict[str, float] = {}
     rates = {one.id: one.rate_max_bytes_per_s for one in limits.migrations}
     for sweep in limits.sweeps:
         did = measurement.sweeps[sweep.id]
@@ -227,14 +228,16 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
         )
         if sweep.moves:
             by_region = measurement.schemes[sweep.beside]
-            moved = did.applied_bytes + by_region.applied_bytes
-            over[sweep.id] = moved - rates[sweep.beside] * measurement.seconds
+            rate_bytes = rates[sweep.beside] * measurement.seconds
+            allowed[sweep.id] = max(0.0, rate_bytes - by_region.applied_bytes)
+            over[sweep.id] = did.applied_bytes + by_region.applied_bytes - rate_bytes
     tried = {one.id: measurement.sweeps[one.id].total_tried_bytes for one in limits.sweeps}
     return Tick(
         sweeps=limits.sweeps,
         rooms=rooms,
         seen=seen,
         over_bytes=over,
+        allowed_bytes=allowed,
         idle_s_min=limits.cold_s_min,
         cost_bp=limits.cost_bp,
         cpu_s=measurement.cpu_s,

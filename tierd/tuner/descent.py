@@ -190,7 +190,8 @@ def _demote_gate(now: Descent, seen: Seen, wanted: Wanted, left_s: float) -> Gat
         return until(wanted.lacks_bytes, now.yield_most, seen)
     if not now.is_open or not now.cleared or wanted.waits:
         return CLOSED
-    if 0 < seen.seconds - left_s <= wanted.lacks_bytes / seen.bytes_per_s:
+    may_bytes = min(wanted.lacks_bytes, seen.allowed_bytes)
+    if 0 < seen.seconds - left_s <= may_bytes / seen.bytes_per_s:
         return Gate(is_open=False, then_open=True, after_s=left_s)
     return CLOSED
 

@@ -108,6 +108,8 @@ class Seen:
     round_bytes: int
     bytes_per_s: float
     """How fast a sweep visits memory."""
+    allowed_bytes: float = inf
+    """What may move until the next tick, so that the rate limit holds."""
     can_tell: bool = True
     """False if samples make pages old so often that visits cannot tell what is idle."""
     heat: float = 0.0
@@ -134,8 +136,8 @@ def fitting_bytes(sweep: Sweep) -> int:
 
 
 def until(left_bytes: float, share: float, seen: Seen) -> Gate:
-    """Return the gate of a sweep that may move so much until the next tick."""
-    lasts_s = left_bytes / (max(YIELD_MIN, share) * seen.bytes_per_s)
+    """Return the gate of a sweep that may move so much until the next tick, within its rate."""
+    lasts_s = min(left_bytes, seen.allowed_bytes) / (max(YIELD_MIN, share) * seen.bytes_per_s)
     if lasts_s >= seen.seconds:
         return OPEN
     return Gate(is_open=True, then_open=False, after_s=lasts_s)

@@ -45,6 +45,8 @@ class Tick:
     over_bytes: Mapping[str, float]
     """How much more than its rate allows each sweep that moves pages has moved since the last tick,
     together with the scheme that goes by regions. Negative if it was less."""
+    allowed_bytes: Mapping[str, float]
+    """What each of them may move until the next tick beside what goes by regions."""
     idle_s_min: float
     """The least idle time that is configured."""
     cost_bp: int
@@ -132,6 +134,7 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     seen = replace(
         now.seen[node],
         behind_bytes=now.behind_bytes(sweep, clear),
+        allowed_bytes=now.allowed_bytes[sweep.id],
         heat_above=now.seen[sweep.target_node].heat if sweep.target_node in now.seen else 0.0,
     )
     # Where a round takes long, it would be known too late whether a longer lag helps.
@@ -210,7 +213,11 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     runs = before.is_open or bool(before.cleared)
     held = _held(state, now, sweep, runs=runs, cleared=cleared)
     wanted = replace(_wanted(room, climbs), held=held, waits=_waits(state, room, sweep))
-    seen = replace(seen, behind_bytes=now.behind_bytes(sweep, ages, descent.BEHIND_SHARE_MAX))
+    seen = replace(
+        seen,
+        behind_bytes=now.behind_bytes(sweep, ages, descent.BEHIND_SHARE_MAX),
+        allowed_bytes=now.allowed_bytes[sweep.id],
+    )
     after, told = descent.follow(before, seen, wanted)
     gate = told[Visit.demote]
     return replace(state, descents={**state.descents, node: after}), Decided(
@@ -223,7 +230,11 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
 def _push(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
     room, before = now.rooms[node], state.pushes.get(node, Push())
     sweep = now.turn(node, Visit.push, before.rounds)
-    seen = replace(now.seen[node], bytes_per_s=sweep.quota_bytes / now.seen[node].window_s)
+    seen = replace(
+        now.seen[node],
+        bytes_per_s=sweep.quota_bytes / now.seen[node].window_s,
+        allowed_bytes=now.allowed_bytes[sweep.id],
+    )
     held = state.debts_bytes[sweep.id] > 0 or room.fits_bytes < fitting_bytes(sweep)
     held = held or _is_used_up(state.budgets[node], runs=before.is_open)
     after, gate = push.step(before, seen, room, held=held)
