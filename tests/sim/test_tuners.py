@@ -13,7 +13,7 @@ from tierd.feedback import Tuning
 from tierd.loop import daemon
 from tierd.plans.plan import GROWING_INPUT, TARGET
 from tierd.sim.sim_kernel import InjectedFailure, SimKernel
-from tierd.sim.workload import Shift
+from tierd.sim.workload import ChangeRate, Shift
 from tierd.tuner.round import READY_BYTES
 from tierd.tuner.throttle import FADE, ScheduledInput
 
@@ -84,6 +84,26 @@ def test_demand_follows_a_shift(series: str) -> None:
     seen = full_node(series, Tuner.demand, shift_s=25)
     seen.made.run(50)
     assert seen.reached_s(25.3) <= 6 * IDEAL_S
+
+
+@pytest.mark.parametrize("between_s", [13, 18])
+def test_heat_that_turns_to_other_memory_is_not_taken_for_moves_in_vain(between_s: int) -> None:
+    """What waits changes by the whole set each time, so readings of one check vary much."""
+    turns_s = [1, 43, 43 + between_s, 43 + 2 * between_s]
+    sets = [cold(f"hot{turn}", 1, 90) for turn in range(4)]
+    turns = [ChangeRate(f"hot{turn}", 100.0, at * 1_000_000) for turn, at in enumerate(turns_s)]
+    cools = [ChangeRate(f"hot{turn}", 0.0, at * 1_000_000) for turn, at in enumerate(turns_s[1:])]
+    config = Config(tuner=Tuner.demand, rate_max_bytes_per_s=20_000_000)
+    events = (cold("cold", 0, 460), *sets, cold("other", 1, 100), *cools, *turns)
+    made = loop("7.2", "two-tier", *events, config=config)
+    made.run(turns_s[-1] + between_s)
+    assert made.share("hot3", 0) >= 0.9
+    assert not [
+        one.reason
+        for snapshot in made.snapshots
+        for one in snapshot.schemes
+        if "as much waits as before" in one.reason
+    ]
 
 
 @pytest.mark.thorough

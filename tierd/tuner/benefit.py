@@ -146,6 +146,8 @@ def check(known: Check, moves: Moves) -> Check:
         return _anew(known, moves)
     if known.second.seconds < CHECK_S / 2 or known.promoted_bytes < _enough_bytes(known, moves):
         return known
+    if not _can_tell(known):
+        return known
     return _judged(known, moves)
 
 
@@ -164,6 +166,17 @@ def _with_round(known: Check, moves: Moves) -> Check:
 def _enough_bytes(known: Check, moves: Moves) -> float:
     """Return how much has to come up in a check."""
     return CHECK_SHARE * min(known.first.waiting_bytes, moves.total_bytes)
+
+
+def _can_tell(known: Check) -> bool:
+    """Return whether the readings say more than their noise, whichever way they go.
+
+    What came up grows as the check goes on, and the noise becomes less. So each check ends.
+    """
+    gone, came = _gone_and_came(known)
+    noise = hypot(known.first.noise_bytes, known.second.noise_bytes)
+    # If all that came up waits no more, readings would hardly say otherwise.
+    return gone >= noise if gone >= BENEFIT_MIN * came else came - gone > noise and came > noise
 
 
 def _held(known: Check, moves: Moves) -> Check:
@@ -212,10 +225,7 @@ def _in_vain(known: Check, moves: Moves) -> str:
     # At the end of a useful promotion only regions are left that are hot in part. So one check may
     # be in vain if it cost less than the checks before it have gained.
     gone, came = _gone_and_came(known)
-    # A change within the noise of the readings says nothing, whichever way it goes.
-    noise = hypot(known.first.noise_bytes, known.second.noise_bytes)
-    least, most = -max(came, noise), max(BENEFIT_MIN * came, noise)
-    if least < gone < most and came > known.gained_bytes:
+    if -came < gone < BENEFIT_MIN * came and came > known.gained_bytes:
         return f"{format_size(promoted)} came up, and as much waits as before"
     return ""
 
