@@ -41,6 +41,10 @@ FIRST_S_MAX = 1.1 * CHECK_S
 # from the one before, over the square root of their number.
 NOISE = 2.0
 
+# A check goes on until more came up than the noise of its readings, but no longer than this. Moves
+# that do not show by then are not worth their cost.
+UNSURE_S_MAX = 150.0
+
 # If less than this share of the node waits below, nothing is checked: a little always waits.
 WAITING_SHARE = 0.025
 
@@ -146,7 +150,7 @@ def check(known: Check, moves: Moves) -> Check:
         return _anew(known, moves)
     if known.second.seconds < CHECK_S / 2 or known.promoted_bytes < _enough_bytes(known, moves):
         return known
-    if not _can_tell(known):
+    if not _can_tell(known) and known.since_s < UNSURE_S_MAX:
         return known
     return _judged(known, moves)
 
@@ -169,14 +173,17 @@ def _enough_bytes(known: Check, moves: Moves) -> float:
 
 
 def _can_tell(known: Check) -> bool:
-    """Return whether the readings say more than their noise, whichever way they go.
+    """Return whether more came up than the noise of the readings.
 
-    What came up grows as the check goes on, and the noise becomes less. So each check ends.
+    What came up grows as the check goes on, and the noise becomes less. When a check ends does not
+    depend on what it would say: else chance would choose the moment.
     """
-    gone, came = _gone_and_came(known)
-    noise = hypot(known.first.noise_bytes, known.second.noise_bytes)
-    # If all that came up waits no more, readings would hardly say otherwise.
-    return gone >= noise if gone >= BENEFIT_MIN * came else came - gone > noise and came > noise
+    _, came = _gone_and_came(known)
+    return came > _noise_bytes(known)
+
+
+def _noise_bytes(known: Check) -> float:
+    return hypot(known.first.noise_bytes, known.second.noise_bytes)
 
 
 def _held(known: Check, moves: Moves) -> Check:
@@ -225,7 +232,10 @@ def _in_vain(known: Check, moves: Moves) -> str:
     # At the end of a useful promotion only regions are left that are hot in part. So one check may
     # be in vain if it cost less than the checks before it have gained.
     gone, came = _gone_and_came(known)
-    if -came < gone < BENEFIT_MIN * came and came > known.gained_bytes:
+    least, most = -came, BENEFIT_MIN * came
+    if not _can_tell(known):
+        least, most = -_noise_bytes(known), _noise_bytes(known)
+    if least < gone < most and came > known.gained_bytes:
         return f"{format_size(promoted)} came up, and as much waits as before"
     return ""
 
