@@ -94,8 +94,8 @@ def test_heat_that_turns_to_other_memory_is_not_taken_for_moves_in_vain(between_
     turns = [ChangeRate(f"hot{turn}", 100.0, at * 1_000_000) for turn, at in enumerate(turns_s)]
     cools = [ChangeRate(f"hot{turn}", 0.0, at * 1_000_000) for turn, at in enumerate(turns_s[1:])]
     config = Config(tuner=Tuner.demand, rate_max_bytes_per_s=20_000_000)
-    events = (cold("cold", 0, 460), *sets, cold("other", 1, 100), *cools, *turns)
-    made = loop("7.2", "two-tier", *events, config=config)
+    places = (cold("cold", 0, 460), *sets, cold("other", 1, 100))
+    made = loop("7.2", "two-tier", *places, *cools, *turns, config=config)
     made.run(turns_s[-1] + between_s)
     assert made.share("hot3", 0) >= 0.9
     assert not [
