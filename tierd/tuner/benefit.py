@@ -232,9 +232,9 @@ def _in_vain(known: Check, moves: Moves) -> str:
     # At the end of a useful promotion only regions are left that are hot in part. So one check may
     # be in vain if it cost less than the checks before it have gained.
     gone, came = _gone_and_came(known)
-    least, most = -came, BENEFIT_MIN * came
-    if not _can_tell(known):
-        least, most = -_noise_bytes(known), _noise_bytes(known)
+    # If a check ends without more than its noise, a change within the noise is no gain.
+    noise = _noise_bytes(known)
+    least, most = (-came, BENEFIT_MIN * came) if _can_tell(known) else (-noise, noise)
     if least < gone < most and came > known.gained_bytes:
         return f"{format_size(promoted)} came up, and as much waits as before"
     return ""

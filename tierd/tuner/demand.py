@@ -229,8 +229,9 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
         if sweep.moves:
             by_region = measurement.schemes[sweep.beside]
             rate_bytes = rates[sweep.beside] * measurement.seconds
-            allowed[sweep.id] = max(0.0, rate_bytes - by_region.applied_bytes)
-            over[sweep.id] = did.applied_bytes + by_region.applied_bytes - rate_bytes
+            left_bytes = rate_bytes - by_region.applied_bytes
+            allowed[sweep.id] = max(0.0, left_bytes)
+            over[sweep.id] = did.applied_bytes - left_bytes
     tried = {one.id: measurement.sweeps[one.id].total_tried_bytes for one in limits.sweeps}
     return Tick(
         sweeps=limits.sweeps,

@@ -39,6 +39,7 @@ def tick(
     free_bytes: int = FLOOR + 100 * MIB,
     over: Mapping[str, float] | None = None,
     allowed: Mapping[str, float] | None = None,
+    tried: Mapping[str, int] | None = None,
     visited: Mapping[int, Mapping[Visit, int]] | None = None,
     can_tell: Mapping[int, bool] | None = None,
     stopped: str = "",
@@ -68,7 +69,7 @@ def tick(
         idle_s_min=IDLE_S_FIRST,
         cost_bp=200,
         cpu_s=dict.fromkeys(nodes, cpu_s),
-        tried_bytes={one.id: 0 for one in sweeps},
+        tried_bytes={one.id: (tried or {}).get(one.id, 0) for one in sweeps},
     )
 
 
@@ -168,12 +169,10 @@ def test_a_sweep_is_closed_when_its_rate_is_used_up() -> None:
     """A sweep is quicker than the rate limit, because it visits more than it moves."""
     taking = Climb(stage=Stage.takes, lag_s=0.1, yield_share=0.5)
     state = PagesState(climbs={1: taking})
-    behind = {"clear-pages-1": 20 * MIB}
-    free = replace(tick(), tried_bytes={**tick().tried_bytes, **behind})
-    _, decided = pages.decide(state, free)
+    _, decided = pages.decide(state, tick(tried={CLEAR: 20 * MIB}))
     assert decided.gates[UP] == OPEN
-    speed = next(one.bytes_per_s for one in free.sweeps if one.id == UP)
-    limited = replace(free, allowed_bytes={**free.allowed_bytes, UP: 0.5 * speed * 0.2})
+    speed = next(one.bytes_per_s for one in sweeps_of(TWO) if one.id == UP)
+    limited = tick(tried={CLEAR: 20 * MIB}, allowed={UP: 0.5 * speed * 0.2})
     _, decided = pages.decide(state, limited)
     # Half of what it visits moves.
     assert decided.gates[CLEAR].then_open is False
@@ -184,13 +183,10 @@ def test_no_room_is_made_faster_than_the_rate_allows() -> None:
     cleared = PagesState(
         descents={0: Descent(idle_s=1.0, clock_s=9.0, cleared=(Piece(50 * MIB, 0.0),))}
     )
-    behind = {AGE: 50 * MIB}
-    short = tick(free_bytes=FLOOR)
-    free = replace(short, tried_bytes={**short.tried_bytes, **behind})
-    _, decided = pages.decide(cleared, free)
-    speed = next(one.bytes_per_s for one in free.sweeps if one.id == DOWN)
+    _, decided = pages.decide(cleared, tick(free_bytes=FLOOR, tried={AGE: 50 * MIB}))
     longer_s = decided.gates[DOWN].after_s or 0.5
-    limited = replace(free, allowed_bytes={**free.allowed_bytes, DOWN: 0.05 * speed})
+    speed = next(one.bytes_per_s for one in sweeps_of(TWO) if one.id == DOWN)
+    limited = tick(free_bytes=FLOOR, tried={AGE: 50 * MIB}, allowed={DOWN: 0.05 * speed})
     _, decided = pages.decide(cleared, limited)
     assert decided.gates[DOWN].is_open
     assert decided.gates[DOWN].after_s == pytest.approx(0.05)
