@@ -182,6 +182,19 @@ def test_readings_that_vary_do_not_hide_what_helps_or_what_does_not(
     assert wrong <= wrong_max
 
 
+def test_a_check_whose_readings_vary_more_than_what_came_up_ends_in_the_end() -> None:
+    """Every other reading is 40 GiB higher, and little comes up. Nothing is judged before."""
+    state, ends = Check(), []
+    for tick in range(1, 500):
+        hot = 100 * GIB + (40 * GIB if tick % 2 else 0)
+        one = Moves(0.5, hot, 0, 4 * GIB, 10_000_000, 10_000_000, 20_000_000)
+        state = benefit.check(state, one) if tick > 1 else benefit.begin(one)
+        if state.hold_off_s:
+            ends.append(tick / 2)
+            break
+    assert ends == [pytest.approx(benefit.UNSURE_S_MAX, abs=1)]
+
+
 def test_where_little_waits_nothing_is_to_be_gained_by_an_end() -> None:
     """A little hot memory is always below."""
     little = WAITING_SHARE * N
