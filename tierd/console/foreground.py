@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 # The simulated machine of `run --demo`, if tierd cannot run on this machine.
 DEMO_MACHINE = "two-tier"
 
+# The niceness of tierd, if nobody has chosen another one. Where programs want all processors, it
+# gets a quarter of one of them, and a program that wakes up does not wait for it. A tick takes
+# some 3 ms, so that is enough. Kernel threads of DAMON keep theirs: a program that touches a page
+# on its way waits until the move has ended.
+NICENESS = 5
+
 
 def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Run the daemon in the foreground."""
@@ -31,6 +38,7 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
     simulated = DEMO_MACHINE if lack and arguments.simulate is None else arguments.simulate
     if simulated is None:
         stage, scene = service.real_stage(arguments.root), None
+        let_programs_first()
         does = "It moves no pages" if arguments.observe else "It moves pages"
         head = f"tierd on this machine. {does}. Ctrl-C stops it and restores everything."
     else:
@@ -56,6 +64,13 @@ def run(arguments: argparse.Namespace, say: Say) -> ExitCode:
         name, where = _name(), place_options(folder)
         say(f"To see more, in a second terminal: {name} status{where}; {name} history{where}")
     return service.run(options, stage, say)
+
+
+def let_programs_first() -> None:
+    if os.getpriority(os.PRIO_PROCESS, 0) == 0:
+        # A sandbox may forbid the call, and has a setting of its own.
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
 
 
 def _display(
