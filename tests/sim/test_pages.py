@@ -96,7 +96,9 @@ def test_how_often_pages_are_touched_matters_little(mean_hz: float) -> None:
 def test_visits_bring_more_than_regions_alone() -> None:
     by_page = reads("7.2", 60, DEMAND)
     by_region = reads("7.2", 60, Config(tuner=Tuner.demand, rate_max_bytes_per_s=RATE, cost_bp=0))
-    assert by_page.served[59] >= by_region.served[59] + 0.05
+    by_page_lacks, by_region_lacks = (one.best[59] - one.served[59] for one in (by_page, by_region))
+    assert by_page_lacks <= by_region_lacks / 2
+    assert by_region_lacks >= 0.05
 
 
 def test_when_the_heat_turns_to_other_pages_these_come_up() -> None:

@@ -6,8 +6,8 @@ arrive, or if as much hot memory is below as before.
 Rules of this file:
 1. Bytes are compared with bytes: what came up, with how much less waits. Heat is not used, because
    the kernel tunes its sampling so that the heat of a node stays the same.
-2. A single reading of what waits may be wrong by a fifth. So a check has two halves, and compares
-   their averages.
+2. A single reading of what waits may be wrong by a fifth, and on a large node by many times: whole
+   regions look hot for a moment. So a check has two halves, and compares their averages of medians.
 3. How long a check takes follows from what waits and from the rate, whatever the size of the node.
 """
 
@@ -41,15 +41,23 @@ FIRST_S_MAX = 1.1 * CHECK_S
 # from the one before, over the square root of their number.
 NOISE = 2.0
 
-# A check goes on until more came up than the noise of its readings, but no longer than this. Moves
-# that do not show by then are not worth their cost.
+# A check goes on until so many times the noise came up, but no longer than UNSURE_S_MAX. At twice
+# the noise, both all of it and nothing of it are a whole noise away from the half that decides.
+# Moves that do not show by then are not worth their cost.
+SURE = 2.0
 UNSURE_S_MAX = 150.0
+
+# So many readings make a batch, of which the median counts: a few of them may be of any size. With
+# fewer batches than BATCHES_MIN in half a check, their noise is not known, and the average of all
+# readings counts.
+BATCH = 7
+BATCHES_MIN = 4
 
 # If less than this share of the node waits below, nothing is checked: a little always waits.
 WAITING_SHARE = 0.025
 
-# If what waits has changed by this share, averaged over these seconds, the workload has changed and
-# promotion may begin again.
+# If what waits, averaged over these seconds, has changed by this share and its noise together, the
+# workload has changed and promotion may begin again.
 CHANGED_SHARE = 0.5
 CHANGED_S = 5.0
 
@@ -70,33 +78,69 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
+class Series:
+    """Readings that vary by chance: their average, and by how much they differ."""
+
+    count: int = 0
+    average: float = 0.0
+    last: float = 0.0
+    step: float = 0.0
+    """How much a reading differed from the one before, on average."""
+
+    @property
+    def noise(self) -> float:
+        """How far the average may be from the truth, by chance."""
+        return NOISE * self.step / sqrt(max(1, self.count))
+
+    def plus(self, reading: float) -> "Series":
+        count = self.count + 1
+        step = abs(reading - self.last) if self.count else 0.0
+        return Series(
+            count,
+            self.average + (reading - self.average) / count,
+            reading,
+            self.step + (step - self.step) / max(1, self.count),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Half:
     """The averages of half a check."""
 
     seconds: float = 0.0
-    waiting_bytes: float = 0.0
     promoted_bytes: float = 0.0
     """What had come up since the check began."""
-    rounds: int = 0
-    last_waiting_bytes: int = 0
-    steps_bytes: float = 0.0
-    """How much a reading of what waits differed from the one before, on average."""
+    readings: Series = field(default_factory=Series)
+    """What waited."""
+    batches: Series = field(default_factory=Series)
+    """The medians of BATCH readings each."""
+    batch: tuple[int, ...] = ()
+    """The readings that make no whole batch yet."""
+
+    @property
+    def waiting_bytes(self) -> float:
+        return self._best.average
 
     @property
     def noise_bytes(self) -> float:
-        """How far the average of what waits may be from the truth, by chance."""
-        return NOISE * self.steps_bytes / sqrt(max(1, self.rounds))
+        """How far `waiting_bytes` may be from the truth, by chance."""
+        return self._best.noise
+
+    @property
+    def _best(self) -> Series:
+        return self.batches if self.batches.count >= BATCHES_MIN else self.readings
 
     def with_round(self, seconds: float, waiting_bytes: int, promoted_bytes: int) -> "Half":
         total_s = self.seconds + seconds
-        step = abs(waiting_bytes - self.last_waiting_bytes) if self.rounds else 0
+        batch, batches = (*self.batch, waiting_bytes), self.batches
+        if len(batch) == BATCH:
+            batch, batches = (), batches.plus(sorted(batch)[BATCH // 2])
         return Half(
             total_s,
-            moving(self.waiting_bytes, waiting_bytes, seconds, total_s),
             moving(self.promoted_bytes, promoted_bytes, seconds, total_s),
-            self.rounds + 1,
-            waiting_bytes,
-            self.steps_bytes + (step - self.steps_bytes) / max(1, self.rounds),
+            self.readings.plus(waiting_bytes),
+            batches,
+            batch,
         )
 
 
@@ -118,6 +162,8 @@ class Check:
     held_after_s: float = 0.0
     """How long the check took that failed."""
     held_waiting_bytes: float = 0.0
+    held_step_bytes: float = 0.0
+    """How much a reading of what waits differed from the one before when the check failed."""
     held_because: str = ""
     gained_bytes: float = 0.0
     """How much less waits by the checks that passed since one failed."""
@@ -139,7 +185,7 @@ def begin(moves: Moves) -> Check:
 
 def check(known: Check, moves: Moves) -> Check:
     """Return the state after one more round. Judge if the check is complete."""
-    lately_s = max(CHANGED_S, known.held_after_s * CHANGED_S / CHECK_S)
+    lately_s = _lately_s(known)
     lately = moving(known.lately_waiting_bytes, moves.waiting_bytes, moves.seconds, lately_s)
     known = replace(known, lately_waiting_bytes=lately)
     if known.hold_off_s > 0:
@@ -153,6 +199,10 @@ def check(known: Check, moves: Moves) -> Check:
     if not _can_tell(known) and known.since_s < UNSURE_S_MAX:
         return known
     return _judged(known, moves)
+
+
+def _lately_s(known: Check) -> float:
+    return max(CHANGED_S, known.held_after_s * CHANGED_S / CHECK_S)
 
 
 def _with_round(known: Check, moves: Moves) -> Check:
@@ -173,13 +223,13 @@ def _enough_bytes(known: Check, moves: Moves) -> float:
 
 
 def _can_tell(known: Check) -> bool:
-    """Return whether more came up than the noise of the readings.
+    """Return whether enough came up to tell it from the noise of the readings.
 
     What came up grows as the check goes on, and the noise becomes less. When a check ends does not
     depend on what it would say: else chance would choose the moment.
     """
     _, came = _gone_and_came(known)
-    return came > _noise_bytes(known)
+    return came > SURE * _noise_bytes(known)
 
 
 def _noise_bytes(known: Check) -> float:
@@ -190,7 +240,9 @@ def _held(known: Check, moves: Moves) -> Check:
     """Return the state after one more round of a stop."""
     known = replace(_anew(known, moves), hold_off_s=max(0.0, known.hold_off_s - moves.seconds))
     changed = abs(known.lately_waiting_bytes - known.held_waiting_bytes)
-    if changed > CHANGED_SHARE * max(known.held_waiting_bytes, 1) and not known.ended_by_change:
+    chance = NOISE * known.held_step_bytes / sqrt(max(1.0, _lately_s(known) / moves.seconds))
+    least = CHANGED_SHARE * max(known.held_waiting_bytes, 1) + chance
+    if changed > least and not known.ended_by_change:
         return replace(begin(moves), ended_by_change=True)
     return known if known.hold_off_s else replace(known, ended_by_change=False, held_after_s=0.0)
 
@@ -212,8 +264,9 @@ def _judged(known: Check, moves: Moves) -> Check:
         in_vain=True,
         hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / share),
         held_after_s=known.since_s,
-        lately_waiting_bytes=known.second.waiting_bytes,
-        held_waiting_bytes=known.second.waiting_bytes,
+        lately_waiting_bytes=known.second.readings.average,
+        held_waiting_bytes=known.second.readings.average,
+        held_step_bytes=known.second.readings.step,
         held_because=why,
     )
 
@@ -226,7 +279,7 @@ def _in_vain(known: Check, moves: Moves) -> str:
     arrived = moves.used_bytes - known.used_bytes + known.demoted_bytes
     if arrived < BENEFIT_MIN * promoted:
         return f"of {format_size(promoted)} said to be moved, most did not arrive"
-    if known.first.waiting_bytes < WAITING_SHARE * moves.total_bytes:
+    if known.first.readings.average < WAITING_SHARE * moves.total_bytes:
         return ""
     # If more has begun to wait than came up, programs have turned to other memory in the meantime.
     # At the end of a useful promotion only regions are left that are hot in part. So one check may

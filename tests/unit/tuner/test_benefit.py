@@ -160,7 +160,7 @@ def test_it_is_the_same_on_a_node_of_any_size(times: int) -> None:
     [
         pytest.param(0.03, 0, id="contiguous"),
         # Of 200 runs. By chance it would be 100.
-        pytest.param(0.18, 40, id="uniform"),
+        pytest.param(0.18, 5, id="uniform"),
     ],
 )
 def test_readings_that_vary_do_not_hide_what_helps_or_what_does_not(
@@ -172,7 +172,7 @@ def test_readings_that_vary_do_not_hide_what_helps_or_what_does_not(
         for helps in (0.0, 1.0):
             random, size, rate = Random(seed), 64 * GIB, 200_000_000
             state = Check()
-            for tick in range(1, 220):
+            for tick in range(1, 2 * int(benefit.UNSURE_S_MAX) + 10):
                 hot = (103 * GIB - helps * rate * tick / 2) * random.gauss(1, off_by)
                 one = Moves(0.5, int(hot), 0, size, rate // 2, rate // 2, rate)
                 state = benefit.check(state, one) if tick > 1 else benefit.begin(one)
