@@ -162,7 +162,8 @@ class World:
 
     def settings(self) -> dict[str, str | None]:
         paths = (*SETTINGS, f"{KDAMONDS}/nr_kdamonds")
-        return {p: self.kernel.read(p) if self.kernel.exists(p) else None for p in paths}
+        with unrefused(self.kernel):
+            return {p: self.kernel.read(p) if self.kernel.exists(p) else None for p in paths}
 
     @property
     def now_s(self) -> float:
@@ -211,8 +212,9 @@ class World:
     def _do_as_told(self) -> None:
         """Remove the kdamonds, as tierd tells its user if it cannot prove that they are its own."""
         path = f"{KDAMONDS}/nr_kdamonds"
-        count = int(self.kernel.read(path))
-        states = {self.kernel.read(f"{KDAMONDS}/{index}/state") for index in range(count)}
+        with unrefused(self.kernel):
+            count = int(self.kernel.read(path))
+            states = {self.kernel.read(f"{KDAMONDS}/{index}/state") for index in range(count)}
         if not self.gate.foreign and states == {"off"}:
             self.happened.append(f"{self.now_s:.1f} s: removed as told")
             self.kernel.write(path, "0")
