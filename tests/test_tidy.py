@@ -132,6 +132,7 @@ PURE_LOCAL = {
     "tierd.configuration.class_values",
     "tierd.configuration.valuetypes",
     "tierd.configuration.yamltext",
+    "tierd.digest",
     "tierd.doctor.facts",
     "tierd.doctor.findings",
     "tierd.doctor.machine_checks",
@@ -238,7 +239,7 @@ FILE_LINES_MAX = 500
 # The storeys from the ground up. A package, or a module beside the packages, may import from itself
 # and from lower storeys. The ground has what knows nothing of memory, and the version.
 STOREYS = (
-    {"__version__", "clock", "errors", "ranges", "units"},
+    {"__version__", "clock", "digest", "errors", "ranges", "units"},
     {"figures", "sysfs", "topology"},
     {"machine"},
     {"configuration"},

@@ -8,9 +8,9 @@ makes it, so it needs no lock.
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
+from tierd.digest import sha256
 from tierd.record.chronicle import LATELY_S, READING_EVERY_S, HistoryReading, reading_of
 from tierd.record.snapshot import Snapshot
 from tierd.serving.webserver import Page
@@ -90,4 +90,4 @@ def headers(style: str, script: str) -> tuple[tuple[str, str], ...]:
 
 
 def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+    return f"'sha256-{b64encode(sha256(text.encode())).decode()}'"

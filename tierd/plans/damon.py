@@ -8,11 +8,11 @@ Rules of this file:
    file by file.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tierd.digest import sha256
 from tierd.machine.features import KDAMONDS, Capabilities, Feature
 from tierd.ranges import Ranges
 
@@ -387,4 +387,4 @@ def _below(folder: str, entries: _Entries) -> _Entries:
 def fingerprint(listed: Iterable[Write]) -> str:
     """Return a short hash of a list of writes: equal lists have equal hashes."""
     text = "\n".join(f"{write.path}={write.value}" for write in listed)
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return sha256(text.encode("utf-8", "surrogateescape")).hex()[:16]
