@@ -7,7 +7,8 @@ Rules of this file:
 1. Bytes are compared with bytes: what came up, with how much less waits. Heat is not used, because
    the kernel tunes its sampling so that the heat of a node stays the same.
 2. A single reading of what waits may be wrong by a fifth, and on a large node by many times: whole
-   regions look hot for a moment. So a check has two halves, and compares their averages of medians.
+   regions look hot for a moment. So a check has two halves, and compares their averages. If there
+   are enough readings, these are averages of medians.
 3. How long a check takes follows from what waits and from the rate, whatever the size of the node.
 """
 
@@ -90,7 +91,11 @@ class Series:
     @property
     def noise(self) -> float:
         """How far the average may be from the truth, by chance."""
-        return NOISE * self.step / sqrt(max(1, self.count))
+        return self.noise_of(self.count)
+
+    def noise_of(self, count: float) -> float:
+        """Return how far the average of so many such readings may be from the truth, by chance."""
+        return NOISE * self.step / sqrt(max(1, count))
 
     def plus(self, reading: float) -> "Series":
         count = self.count + 1
@@ -161,9 +166,8 @@ class Check:
     """How much longer promotion is stopped."""
     held_after_s: float = 0.0
     """How long the check took that failed."""
-    held_waiting_bytes: float = 0.0
-    held_step_bytes: float = 0.0
-    """How much a reading of what waits differed from the one before when the check failed."""
+    held_waiting: Series = field(default_factory=Series)
+    """What waited when the check failed."""
     held_because: str = ""
     gained_bytes: float = 0.0
     """How much less waits by the checks that passed since one failed."""
@@ -239,9 +243,10 @@ def _noise_bytes(known: Check) -> float:
 def _held(known: Check, moves: Moves) -> Check:
     """Return the state after one more round of a stop."""
     known = replace(_anew(known, moves), hold_off_s=max(0.0, known.hold_off_s - moves.seconds))
-    changed = abs(known.lately_waiting_bytes - known.held_waiting_bytes)
-    chance = NOISE * known.held_step_bytes / sqrt(max(1.0, _lately_s(known) / moves.seconds))
-    least = CHANGED_SHARE * max(known.held_waiting_bytes, 1) + chance
+    held = known.held_waiting
+    changed = abs(known.lately_waiting_bytes - held.average)
+    chance = held.noise_of(_lately_s(known) / moves.seconds)
+    least = CHANGED_SHARE * max(held.average, 1) + chance
     if changed > least and not known.ended_by_change:
         return replace(begin(moves), ended_by_change=True)
     return known if known.hold_off_s else replace(known, ended_by_change=False, held_after_s=0.0)
@@ -265,8 +270,7 @@ def _judged(known: Check, moves: Moves) -> Check:
         hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / share),
         held_after_s=known.since_s,
         lately_waiting_bytes=known.second.readings.average,
-        held_waiting_bytes=known.second.readings.average,
-        held_step_bytes=known.second.readings.step,
+        held_waiting=known.second.readings,
         held_because=why,
     )
 

@@ -195,6 +195,15 @@ def test_a_check_whose_readings_vary_more_than_what_came_up_ends_in_the_end() ->
     assert ends == [pytest.approx(benefit.UNSURE_S_MAX, abs=1)]
 
 
+def test_a_few_readings_of_any_size_do_not_count_where_there_are_enough() -> None:
+    half = benefit.Half()
+    for number in range(benefit.BATCH * benefit.BATCHES_MIN):
+        assert not half.batches.count or half.waiting_bytes > 2 * GIB
+        half = half.with_round(0.5, 300 * GIB if number % benefit.BATCH == 0 else 2 * GIB, 0)
+    assert half.waiting_bytes == 2 * GIB
+    assert half.noise_bytes == 0
+
+
 def test_where_little_waits_nothing_is_to_be_gained_by_an_end() -> None:
     """A little hot memory is always below."""
     little = WAITING_SHARE * N
