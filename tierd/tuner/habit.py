@@ -16,7 +16,8 @@ YIELD_WEIGHT = 0.3
 YIELD_MIN = {Direction.promote: 0.5, Direction.demote: 0.125, Direction.evict: 0.125}
 
 # Share of its quota that a scheme uses. It is averaged over USE_S seconds and is at least USE_MIN.
-# Until it is known it is USE_FIRST (docs/constants.md).
+# Until it is known it counts as USE_FIRST (docs/constants.md), but no quota is above the rate for
+# its sake.
 USE_S = 3.0
 USE_MIN = 0.6
 USE_FIRST = 0.8
@@ -37,14 +38,20 @@ class Habit:
     window_s: float
     share_moved: float = 1.0
     """The share of tried bytes that moves."""
-    share_used: float = USE_FIRST
-    """The share of its quotas that it uses."""
+    share_used: float | None = None
+    """The share of its quotas that it uses. None until it was told to move at its rate."""
     debt_bytes: float = 0.0
     """What it moved beyond its rate. It pays this back by moving less."""
     limited: bool = False
     """True if it was told to move as much as its rate allows."""
     quota_bytes: int = 0
     """The quota that it was last told, for one window."""
+
+    def quota_for(self, bytes_per_s: float, rate_max_bytes_per_s: float) -> float:
+        """Return the quota of a window with which so much is tried per second."""
+        if self.share_used is not None:
+            return bytes_per_s * self.window_s / self.share_used
+        return min(bytes_per_s / USE_FIRST, rate_max_bytes_per_s) * self.window_s
 
     def least_moved(self, migration: Migration) -> float:
         return max(YIELD_MIN[migration.direction], self.share_moved)
@@ -76,13 +83,14 @@ def _share_moved(before: Habit, seen: SchemeMeasurement) -> float:
     return before.share_moved + YIELD_WEIGHT * (share - before.share_moved)
 
 
-def _share_used(before: Habit, seen: SchemeMeasurement, seconds: float) -> float:
+def _share_used(before: Habit, seen: SchemeMeasurement, seconds: float) -> float | None:
     """Update the share used, if the quota had grown and the scheme was to use all of it."""
     grown = 0 < before.quota_bytes / 2 <= seen.quota_bytes
     if not before.limited or not grown:
         return before.share_used
     allowed = before.quota_bytes * seconds / before.window_s
-    used = moving(before.share_used, seen.tried_bytes / allowed, seconds, USE_S)
+    known = USE_FIRST if before.share_used is None else before.share_used
+    used = moving(known, seen.tried_bytes / allowed, seconds, USE_S)
     return min(1.0, max(USE_MIN, used))
 
 

@@ -264,7 +264,7 @@ class FastNode:
     def with_quota(self, want: Want, flow: Flow) -> Want:
         """Return the want with a quota per window. It is larger if failed tries use up quota."""
         habit = flow.habit
-        bytes_ = want.bytes_per_s * habit.window_s / habit.share_used
+        bytes_ = habit.quota_for(want.bytes_per_s, flow.rate_max_bytes_per_s)
         if self.limits.charges_failures:
             bytes_ /= habit.least_moved(flow.migration)
             bytes_ = min(bytes_, want.bytes_max * habit.window_s / self.measurement.blind_s)

@@ -286,7 +286,14 @@ def test_quotas_that_are_not_used_up_are_larger_until_the_rate_is_reached(second
 
 def test_nothing_is_learned_of_a_quota_that_still_grows() -> None:
     want = after_seconds(used=0.1, grown=0.2)
-    assert want.quota_bytes * 10 == pytest.approx(want.bytes_per_s / USE_FIRST, rel=0.01)
+    assert want.quota_bytes * 10 == pytest.approx(want.bytes_per_s, rel=0.01)
+
+
+def test_until_its_use_is_known_a_quota_is_larger_but_not_above_the_rate() -> None:
+    unknown, known = Habit(window_s=0.1), Habit(window_s=0.1, share_used=0.8)
+    assert unknown.quota_for(1e6, 2e6) == pytest.approx(1e5 / USE_FIRST)
+    assert unknown.quota_for(1.8e6, 2e6) == pytest.approx(2e5)
+    assert known.quota_for(2e6, 2e6) == pytest.approx(2.5e5)
 
 
 def after_tries(one: Migration, share: float, rounds: int, charged: bool = True) -> int:
