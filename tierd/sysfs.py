@@ -26,9 +26,10 @@ T = TypeVar("T")
 # 100 KiB), so that one pread(2) sees a consistent state.
 READ_BYTES_MAX = 1 << 20
 
-# Below these, one read returns a whole file: sysfs has its text in one page. Other file systems
-# return less than all now and then.
-WHOLE = ("sys/kernel/mm/", "sys/devices/")
+# A file of sysfs below these folders ends with the first read that is shorter than a page. Other
+# file systems, such as procfs, return less than all now and then.
+ENDS_SHORT = ("sys/kernel/mm/", "sys/devices/")
+SHORT_BYTES = 4096
 
 # Open files that are kept for the next tick: it reads about 350 on a machine of 16 nodes with two
 # schemes each. A process may have 1,024. Beyond the bound the oldest is closed.
@@ -161,7 +162,7 @@ class RealSysfs:
                 break
             chunks.append(chunk)
             offset += len(chunk)
-            if path.startswith(WHOLE):
+            if len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT):
                 break
         return b"".join(chunks)
 

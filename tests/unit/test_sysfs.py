@@ -13,6 +13,8 @@ from tierd import sysfs
 from tierd.errors import ExitCode
 from tierd.sysfs import Patience, PatientSysfs, RealSysfs, SysfsError
 
+Pread = Callable[[int, int, int], bytes]
+
 
 @dataclass
 class CountingClock:
@@ -117,7 +119,7 @@ def test_reread_opens_afresh_what_the_kernel_removed(
     assert kernel.reread("a") == "1"
 
 
-def enodev_once(pread: Callable[[int, int, int], bytes]) -> Callable[[int, int, int], bytes]:
+def enodev_once(pread: Pread) -> Pread:
     asked: list[int] = []
 
     def call(fd: int, count: int, offset: int) -> bytes:
@@ -127,6 +129,33 @@ def enodev_once(pread: Callable[[int, int, int], bytes]) -> Callable[[int, int, 
         return pread(fd, count, offset)
 
     return call
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "reads"),
+    [
+        ("sys/kernel/mm/a", 10, 1),
+        ("sys/devices/a", 4095, 1),
+        ("sys/devices/a", 4096, 2),
+        ("sys/devices/a", 9000, 3),
+        ("proc/a", 10, 2),
+        ("sys/fs/cgroup/a", 10, 2),
+    ],
+)
+def test_a_file_of_sysfs_ends_with_a_read_that_is_shorter_than_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, size: int, reads: int
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("x" * size)
+    asked: list[int] = []
+
+    def pread(fd: int, count: int, offset: int, pread: Pread = os.pread) -> bytes:
+        asked.append(offset)
+        return pread(fd, min(count, 4096), offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    assert RealSysfs(tmp_path).reread(path) == "x" * size
+    assert len(asked) == reads
 
 
 def test_reread_of_a_missing_file_says_so(tmp_path: Path) -> None:
