@@ -16,7 +16,8 @@ SHOWN_MAX = 60
 PID_MAX = 2**31 - 1
 
 # The kernel writes no number above 2^64, which has 20 digits.
-_NUMBER = re.compile(r"-?[0-9]{1,20}")
+DIGITS_MAX = 20
+_NEGATIVE = re.compile(r"-[0-9]{1,20}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{1,16}")
 
 # Pages and KiB of memory: 2^62 bytes in pages of 64 KiB, and in KiB. No machine has as much, and a
@@ -39,7 +40,9 @@ class Garbled(TierdError):
 
 def number(path: str, text: str, least: int = 0, most: int = VALUE_MAX) -> int:
     """Return the number in the text of a file, if it is within the bounds."""
-    if _NUMBER.fullmatch(text):
+    # Most numbers have no sign, and this test is quicker than the pattern.
+    plain = text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX
+    if plain or _NEGATIVE.fullmatch(text):
         value = int(text)
         if least <= value <= most:
             return value

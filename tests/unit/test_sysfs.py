@@ -3,6 +3,8 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,6 +131,28 @@ def enodev_once(pread: Pread) -> Pread:
         return pread(fd, count, offset)
 
     return call
+
+
+def test_reread_opens_afresh_when_a_process_has_ended() -> None:
+    """procfs gives ESRCH then. A new process may have the same pid."""
+    files = RealSysfs()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        path = f"proc/{child.pid}/stat"
+        assert files.reread(path).startswith(f"{child.pid} (")
+        assert child.stdin is not None
+        child.stdin.close()
+        child.wait()
+        with pytest.raises(SysfsError) as caught:
+            files.reread(path)
+    assert caught.value.errno == errno.ENOENT
+    assert sysfs.optional(files, path, often=True) is None
+
+
+def test_a_file_longer_than_one_read_is_read_whole(tmp_path: Path) -> None:
+    """The types of the kernel (BTF) are some megabytes."""
+    content = bytes(range(256)) * (sysfs.READ_BYTES // 256 + 3)
+    (tmp_path / "a").write_bytes(content)
+    assert RealSysfs(tmp_path).read_bytes("a") == content
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
     commits = {one: Command.commit if one in gated else Command.commit_goals for one in indices}
     for index in indices:
         kernel.require_running(index, "the last tick", applied.pids[index])
-    before = tuple(Write(write.path, kernel.sysfs.read(write.path)) for write in changes)
+    before = tuple(Write(write.path, kernel.sysfs.reread(write.path)) for write in changes)
     try:
         whole = tuple(index for index in indices if index in gated)
         change = Change(ChangeMethod.commit, changes, whole)

@@ -116,6 +116,8 @@ def keep_tuned_intervals(
 
     A kdamond for which the change sets new intervals is left out: its tuning starts over.
     """
+    if not change.kdamonds:
+        return
     free = {kdamond_of(path) for path in tuned(values(writes))}
     anew = {kdamond_of(write.path) for write in change.stage if "/intervals/" in write.path}
     for index in change.kdamonds:

@@ -132,7 +132,7 @@ class Kernel:
 
     def verify(self, write: Write) -> None:
         """Raise NotVerified unless the file reads as written."""
-        shown = self.sysfs.read(write.path)
+        shown = self.sysfs.reread(write.path)
         if not same_value(shown, write.value):
             raise NotVerified(write, shown)
 

@@ -31,7 +31,7 @@ def parse(path: str, text: str, ticks_per_s: int) -> float:
 def read(sysfs: Sysfs, pid: int, ticks_per_s: int) -> float | None:
     """Return the CPU time of a thread in seconds; None if it is gone."""
     path = f"proc/{pid}/stat"
-    text = optional(sysfs, path) if pid > 0 else None
+    text = optional(sysfs, path, often=True) if pid > 0 else None
     return None if text is None else parse(path, text, ticks_per_s)
 
 

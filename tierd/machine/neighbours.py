@@ -162,7 +162,8 @@ def count_kdamonds(sysfs: Sysfs) -> int:
     A kernel with DAMON always has the count, so a missing file is then an error and not 0.
     """
     try:
-        return _count(sysfs, f"{KDAMONDS}/nr_kdamonds")
+        path = f"{KDAMONDS}/nr_kdamonds"
+        return figures.number(path, sysfs.reread(path), most=COUNT_MAX)
     except SysfsError as error:
         if error.errno != errno.ENOENT or sysfs.exists(DAMON):
             raise

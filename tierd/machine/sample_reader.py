@@ -192,7 +192,7 @@ def _number(sysfs: Sysfs, path: str, least: int = 0, most: int = VALUE_MAX) -> i
 
 
 def _pressure(sysfs: Sysfs) -> Pressure | None:
-    text = optional(sysfs, PRESSURE)
+    text = optional(sysfs, PRESSURE, often=True)
     if text is None:
         return None
     totals = _PSI.findall(text)

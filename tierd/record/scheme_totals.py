@@ -6,7 +6,7 @@ values until the next update. So a value that fell, or another pid, begins a new
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 
 from tierd.machine.cputime import CpuTotal
@@ -32,12 +32,10 @@ class Statistics:
 
     def since(self, before: "Statistics") -> "Statistics | None":
         """Return the growth since `before`, or None if a value fell."""
-        growth = Statistics(
-            self.sz_tried - before.sz_tried,
-            self.sz_applied - before.sz_applied,
-            self.qt_exceeds - before.qt_exceeds,
-        )
-        return None if min(asdict(growth).values()) < 0 else growth
+        tried = self.sz_tried - before.sz_tried
+        applied = self.sz_applied - before.sz_applied
+        exceeds = self.qt_exceeds - before.qt_exceeds
+        return Statistics(tried, applied, exceeds) if min(tried, applied, exceeds) >= 0 else None
 
 
 _STATISTICS = dataclass_fields(Statistics)
@@ -85,17 +83,33 @@ def further(one: Totals, other: Totals) -> Totals:
 
 def _progress(counters: Totals) -> tuple[int, float]:
     """Return figures that grow whenever a scheme does anything."""
-    counts = sum(sum(asdict(one.total).values()) for one in counters.series.values())
+    counts = sum(sum(_counts(one.total).values()) for one in counters.series.values())
     return counts, sum(one.total_s for one in counters.cpu.values())
 
 
 def to_text(counters: Totals, boot_id: str) -> str:
     """Return the text of the file. The boot id is in it, because a pid is valid within one boot."""
-    series = {scheme: asdict(one) for scheme, one in sorted(counters.series.items())}
-    cpu = {str(node): asdict(one) for node, one in sorted(counters.cpu.items())}
+    # By hand, because dataclasses.asdict takes longer than all the rest, and this is done in each
+    # round of the loop.
+    series = {
+        scheme: {"total": _counts(one.total), "seen": _counts(one.seen), "pid": one.pid}
+        for scheme, one in sorted(counters.series.items())
+    }
+    cpu = {
+        str(node): {"total_s": one.total_s, "pid": one.pid, "seen_s": one.seen_s}
+        for node, one in sorted(counters.cpu.items())
+    }
     whole = {"format": FORMAT, "boot_id": boot_id, "series": series, "cpu": cpu}
-    # One line, because it is written in each round of the loop.
+    # One line, because it is written often.
     return json.dumps(whole) + "\n"
+
+
+def _counts(one: Statistics) -> dict[str, int]:
+    return {
+        "sz_tried": one.sz_tried,
+        "sz_applied": one.sz_applied,
+        "qt_exceeds": one.qt_exceeds,
+    }
 
 
 def from_text(text: str, boot_id: str) -> Totals | None:
