@@ -51,8 +51,18 @@ FAR = 2.0
 # The factor by which the lag grows from round to round, until too many pages come up.
 GROWTH = 2.0
 
-# The idle time is at least so many times the lag. Pages between these two bars stay where they are.
+# The idle time is at least so many times the lag in the first round after heat has risen. Pages
+# between these two bars stay where they are.
 IDLE_PER_LAG = 8
+
+# The factor by which the two bars move apart from round to round. The first round brings most of
+# what can be gained. Each later one exchanges pages that differ less, many of them by chance. So it
+# asks for a larger difference, and the exchange ends.
+APART = 1.5
+
+# Rounds after which the bars move apart no more: the idle time has its longest value by then, also
+# with windows of 10 ms.
+APART_ROUNDS_MAX = 23
 
 # The lag grows after each lap: so many seconds in which both sweeps ran, and so many times the lag.
 LAP_S = 1.0
@@ -138,6 +148,8 @@ class Climb:
     least_hz: float | None = None
     """How often a second a page was touched on average, in the round in which it was the least."""
     rounds: int = 0
+    rounds_since_rise: int = 0
+    """The rounds that needed room since heat last rose."""
     yield_share: float = YIELD_FIRST
     """The share of visited memory that came up lately."""
     heat: float | None = None
@@ -150,6 +162,11 @@ class Climb:
     """The heat since the last round, averaged over CALM_S; None before the first one."""
     swing: float = 0.0
     """How far the heat usually is from its average."""
+
+    @property
+    def idle_per_lag(self) -> float:
+        """How many times the lag the idle time must be at least."""
+        return IDLE_PER_LAG * APART ** min(self.rounds_since_rise, APART_ROUNDS_MAX)
 
     @property
     def calm(self) -> bool:
@@ -186,7 +203,7 @@ class Climb:
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a tick, and which of its two sweeps open or close."""
     room = _usable(before, room)
-    now = replace(before, lag_s=min(before.lag_s, idle_s / IDLE_PER_LAG))
+    now = replace(before, lag_s=min(before.lag_s, idle_s / before.idle_per_lag))
     now = _touched(_felt(now, seen), seen)
     now = replace(
         now,
@@ -307,7 +324,7 @@ def _next_lag_s(now: Climb, seen: Seen, idle_s: float, waited_s: float, ran_s: f
     """Return the lag after a lap or a round: longer, if there was room for what came up."""
     if now.in_vain or _lacked_room(waited_s, ran_s):
         return now.lag_s
-    return min(max(seen.window_s, now.lag_s) * GROWTH, idle_s / IDLE_PER_LAG)
+    return min(max(seen.window_s, now.lag_s) * GROWTH, idle_s / now.idle_per_lag)
 
 
 def _lacked_room(waited_s: float, ran_s: float) -> bool:
@@ -360,6 +377,7 @@ def _felt(now: Climb, seen: Seen) -> Climb:
             calm_heat=None,
             least_heat=None,
             least_hz=None,
+            rounds_since_rise=0,
             swing=0.0,
         )
         return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
@@ -377,7 +395,9 @@ def _ended(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Ga
         # It says nothing about the next round.
         now = replace(now, fills=False, rounds=now.rounds + 1)
     else:
+        brought = now.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
         now = _judged(now, seen, idle_s)
+        now = replace(now, rounds_since_rise=now.rounds_since_rise + brought)
         left_bytes = room.free_bytes - room.kept_bytes
         left = not room.stopped and left_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
         if now.in_vain and left:

@@ -141,6 +141,8 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     idle_s = above.learned_s if seen.is_long else descent.may_be_s(above)
     after, told = climb.step(before, seen, room, idle_s)
     above = descent.at_least(above, IDLE_PER_LAG * after.lag_s)
+    if after.rounds_since_rise:
+        above = descent.at_least(above, after.idle_per_lag * seen.window_s)
     if before.calm and not after.calm:
         above = descent.woken(above)
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}

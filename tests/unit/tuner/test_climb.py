@@ -10,6 +10,8 @@ from tierd.plans.plan import Visit
 from tierd.tuner import climb
 from tierd.tuner.climb import (
     AHEAD_SHARE_MIN,
+    APART,
+    APART_ROUNDS_MAX,
     FAR,
     GROWTH,
     IDLE_PER_LAG,
@@ -24,6 +26,7 @@ from tierd.tuner.climb import (
     Climb,
     Stage,
 )
+from tierd.tuner.descent import IDLE_S_MAX
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
 
 MIB = 1 << 20
@@ -322,8 +325,32 @@ def test_the_lag_grows_until_too_many_pages_come_up() -> None:
     assert ended(taking(lag_s=10.0), heat=100).lag_s == IDLE_S / IDLE_PER_LAG
 
 
+def test_each_round_that_brought_much_moves_the_bars_apart() -> None:
+    least = AHEAD_SHARE_MIN * USED.ahead_bytes
+    now, apart = Climb(), float(IDLE_PER_LAG)
+    for _ in range(3):
+        now = ended(replace(now, lag_s=10.0, took_s=10, came_bytes=int(least) + 1), heat=100)
+        apart *= APART
+        assert now.idle_per_lag == pytest.approx(apart)
+    # The next round takes less heat than the idle time that it began with would allow.
+    shorter, _ = climb.step(replace(now, lag_s=10.0), SEEN, FULL, IDLE_S)
+    assert shorter.lag_s == pytest.approx(IDLE_S / apart)
+
+
+def test_a_round_that_brought_little_leaves_the_bars_where_they_are() -> None:
+    least = AHEAD_SHARE_MIN * USED.ahead_bytes
+    assert ended(taking(came_bytes=int(least)), heat=100).idle_per_lag == IDLE_PER_LAG
+
+
+def test_the_bars_are_bounded() -> None:
+    far = Climb(rounds_since_rise=10**9).idle_per_lag
+    assert far == Climb(rounds_since_rise=APART_ROUNDS_MAX).idle_per_lag
+    # With the shortest window, the idle time is beyond its longest value by then.
+    assert far * 0.01 > IDLE_S_MAX
+
+
 def test_heat_that_rises_ends_a_rest() -> None:
-    now = list(rests(5))[-1]
+    now = replace(list(rests(5))[-1], rounds_since_rise=3)
     assert now.calm
     for _ in range(4):
         now, gates = climb.step(now, visited(heat=100.0), USED, IDLE_S)
@@ -335,6 +362,7 @@ def test_heat_that_rises_ends_a_rest() -> None:
         assert steps < 10
     assert now.stage_ends_s == 0
     assert now.least_heat is None
+    assert now.idle_per_lag == IDLE_PER_LAG
 
 
 def test_heat_that_rises_is_noticed_while_there_is_no_room() -> None:

@@ -138,6 +138,16 @@ def test_what_comes_up_does_not_go_down_again_at_once() -> None:
     assert state.climbs[1].lag_s == state.descents[0].idle_s / IDLE_PER_LAG
 
 
+def test_from_round_to_round_pages_must_be_idle_for_longer() -> None:
+    """The lag cannot be shorter than a window, so the idle time moves."""
+    begun = PagesState(climbs={1: Climb(rounds_since_rise=6)})
+    here = tick()
+    state, _ = pages.decide(begun, here)
+    least_s = state.climbs[1].idle_per_lag * here.seen[1].window_s
+    assert state.descents[0].learned_s == pytest.approx(least_s)
+    assert least_s > IDLE_PER_LAG * here.seen[1].window_s
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
