@@ -347,7 +347,8 @@ def _swept(sweep: Sweep, decision: Decision, measurement: Measurement) -> Want:
     moved = measurement.sweeps[sweep.id].applied_bytes / measurement.seconds
     busy = sweep.id in decision.sweeps.busy
     reason = decision.sweeps.reasons.get(sweep.id, "closed: it is another sweep's turn")
-    return Want(moved, reason, sweep.quota_bytes if busy else 0)
+    bar = decision.sweeps.bars.get(sweep.id)
+    return Want(moved, reason, sweep.quota_bytes if busy else 0, bar=bar)
 
 
 def _emulated(measurement: Measurement, limits: Limits) -> Adjustment:

@@ -189,7 +189,7 @@ def status(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
 def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
     """Print the last readings of a node, or where the memory of a cgroup is, and the reasons."""
-    from tierd.views import whyview
+    from tierd.views import plots, whyview
 
     if arguments.node.startswith("/"):
         from tierd.console import who
@@ -204,7 +204,8 @@ def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
         return ExitCode.ok
     node = whyview.node_id(arguments.node)
     looks = client.get(run_dir(arguments).run / SOCKET, "/v1/recent")["looks"]
-    _say_words(arguments, say, whyview.text(looks, node, terminal.columns()))
+    ink = plots.ink_for(sys.stdout.encoding)
+    _say_words(arguments, say, whyview.text(looks, node, terminal.columns(), ink))
     return ExitCode.ok
 
 

@@ -209,6 +209,8 @@ def _scheme(running: Running, one: Migration) -> SchemeStatus:
         wanted_bytes_per_s=want.bytes_per_s if want else None,
         reason=want.reason if want else one.reason,
         parked=quota_bytes is not None and quota_bytes < running.topology.page_bytes,
+        bar_seconds=want.bar.seconds if want and want.bar else None,
+        bar_share=want.bar.share if want and want.bar else None,
     )
 
 

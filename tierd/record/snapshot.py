@@ -60,6 +60,11 @@ class SchemeStatus:
     """Why it moves as much as it does, in words."""
     parked: bool = False
     """True if the quota in force is less than a page, so that nothing moves."""
+    bar_seconds: float | None = None
+    """A scheme that visits pages promotes those that were touched within this time, or demotes
+    those that were not. None for other schemes."""
+    bar_share: float | None = None
+    """The share of visited memory that moved lately, by that bar."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from tierd.tuner.gate import (
     until,
     yield_share,
 )
+from tierd.units import format_duration_us
 
 # Promotion begins when this part of the room ahead is free, and waits when nothing is. Between the
 # two, both sweeps run for a while.
@@ -437,7 +438,7 @@ def _judged(now: Climb, seen: Seen, idle_s: float) -> Climb:
 def reason(now: Climb, sweep: Sweep, room: Room) -> str:
     """Return what a climb does now, in words."""
     lag_s = max(now.lag_s, sweep.window_us / 1e6)
-    touched = f"what is touched within {lag_s:.1f} s"
+    touched = f"what is touched within {format_duration_us(round(lag_s * 1e6))}"
     match now.stage:
         case Stage.rests if room.stopped:
             return f"closed: {room.stopped}"

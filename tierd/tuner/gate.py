@@ -42,6 +42,16 @@ class Gate:
     after_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """By what a sweep tells the pages that move from the others."""
+
+    seconds: float
+    """Promotion takes pages that were touched within this time; demotion those that were not."""
+    share: float
+    """The share of visited memory that moved lately."""
+
+
 OPEN = Gate(is_open=True, then_open=True)
 CLOSED = Gate(is_open=False, then_open=False)
 

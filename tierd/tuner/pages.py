@@ -13,7 +13,7 @@ from tierd.tuner import budget, climb, descent, push
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Wanted
-from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Gate, Room, Seen, fitting_bytes
+from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Bar, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
 
 # Why a sweep is closed.
@@ -85,12 +85,15 @@ class Decided:
     reasons: Mapping[str, str] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
     """The sweeps that move pages, or will when there is room."""
+    bars: Mapping[str, Bar] = field(default_factory=dict)
+    """The bar of each sweep that moves pages by it."""
 
     def plus(self, other: "Decided") -> "Decided":
         return Decided(
             {**self.gates, **other.gates},
             {**self.reasons, **other.reasons},
             self.busy | other.busy,
+            {**self.bars, **other.bars},
         )
 
 
@@ -154,6 +157,7 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
         {ids[visit]: gate for visit, gate in told.items()},
         {sweep.id: climb.reason(after, sweep, room)},
         frozenset() if after.stage is Stage.rests else frozenset({sweep.id}),
+        {sweep.id: Bar(max(seen.window_s, after.lag_s), after.yield_share)},
     )
 
 
@@ -226,6 +230,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
         {ages.id: told[Visit.age], sweep.id: gate},
         {sweep.id: descent.reason(after, sweep, wanted, gate)},
         frozenset({sweep.id}) if gate.is_open else frozenset(),
+        {sweep.id: Bar(after.idle_s, after.yield_share)},
     )
 
 

@@ -11,7 +11,7 @@ from tierd.plans.plan import Direction, Migration, Sweep, Visit
 from tierd.plans.sampling import SAMPLED_S_MIN
 from tierd.plans.visits import LONG_ROUND_S
 from tierd.topology import huge_page_bytes
-from tierd.tuner.gate import fitting_bytes
+from tierd.tuner.gate import Bar, fitting_bytes
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
@@ -73,6 +73,8 @@ class Want:
     quota_bytes: int = 0
     bytes_max: float = inf
     """The most that it may move until the next round, if all that is tried moves."""
+    bar: Bar | None = None
+    """The bar of a sweep; None for a scheme that goes by regions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ ICON = (
     "%3Cpath d='M3 11h10' stroke='%235b9bd5' stroke-width='3'/%3E%3C/svg%3E"
 )
 
+# A chart needs two readings.
+BARS_READINGS_MIN = 2
+
 # Relative, so that a proxy may serve the page below another path.
 LINKS = (("metrics", "metrics"), ("healthz", "health"), ("readyz", "ready"))
 
@@ -84,6 +87,7 @@ def _sections(look: Look, status: Mapping[str, Any]) -> Iterator[str]:
     yield _verdict(status, look.now)
     yield _section("memory", "Memory", page_memory.bars(status["nodes"]), page_memory.legend())
     yield _charts(look, status)
+    yield _bars(look)
     yield _section("decisions", "Decisions", page_decisions.decisions(look.recent, status))
     yield '<div class="columns">'
     yield _section("events", "Events", page_decisions.events(status["events"], look.now))
@@ -153,6 +157,19 @@ def _charts(look: Look, status: Mapping[str, Any]) -> str:
     long = format_duration_us(round((span.end - span.start) * 1e6))
     note = f'<p class="notes"><span>the last {long}, UTC</span></p>'
     return _section("charts", "Over time", f'<div class="charts">{drawn}</div>', note)
+
+
+def _bars(look: Look) -> str:
+    """Return the charts of promotion and demotion by page, over the last readings."""
+    if len(look.recent) < BARS_READINGS_MIN:
+        return ""
+    span = Span(look.recent[0].at, look.recent[-1].at)
+    drawn = "".join(figure(chart, span) for chart in page_charts.bars(look.recent))
+    if not drawn:
+        return ""
+    long = format_duration_us(round((span.end - span.start) * 1e6))
+    note = f'<p class="notes"><span>the last {long}: what visits found</span></p>'
+    return _section("bars", "Page by page", f'<div class="charts">{drawn}</div>', note)
 
 
 def _span(readings: tuple[HistoryReading, ...], now: float) -> Span:

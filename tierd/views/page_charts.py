@@ -4,13 +4,17 @@ from collections.abc import Iterator, Sequence
 
 from tierd.record.chronicle import HistoryNode, HistoryReading
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes
-from tierd.units import format_percent, format_rate, format_size
+from tierd.record.snapshot import Snapshot
+from tierd.units import format_duration_us, format_percent, format_rate, format_size
 from tierd.views.charts import Chart, Series
 from tierd.views.history import cost_points, rate_points
 
 # The smallest scale of the charts of rates. Without it, noise would fill a chart.
 RATE_MOST = 1e6
 COST_MOST = 0.01
+
+# The smallest scale of a chart of shares.
+SHARE_MOST = 0.05
 
 
 def charts(readings: tuple[HistoryReading, ...], order: Sequence[int]) -> Iterator[Chart]:
@@ -42,6 +46,39 @@ def charts(readings: tuple[HistoryReading, ...], order: Sequence[int]) -> Iterat
             yield _room(number, seen)
     for number, seen in nodes.items():
         yield _fill(number, seen)
+
+
+def bars(recent: Sequence[Snapshot]) -> Iterator[Chart]:
+    """Return the charts for the page: for each node, the share beyond its bar in each reading."""
+    last = recent[-1].schemes if recent else ()
+    for now in last:
+        if now.bar_seconds is None or now.bar_share is None:
+            continue
+        points = tuple(
+            (one.at, scheme.bar_share)
+            for one in recent
+            for scheme in one.schemes
+            if scheme.scheme == now.scheme and scheme.bar_share is not None
+        )
+        promotes = now.action == "promote"
+        touched = "touched within" if promotes else "not touched for"
+        bar = format_duration_us(round(now.bar_seconds * 1e6))
+        notes = (
+            (now.action, f"{_percent(now.bar_share)} of the visited pages"),
+            ("goal", f"{touched} {bar}"),
+        )
+        way = "up" if promotes else "down"
+        yield Chart(
+            f"node{now.source_node}: pages to go {way}",
+            notes,
+            (Series(now.action, points),),
+            max(SHARE_MOST, *(share for _, share in points)),
+            _percent,
+        )
+
+
+def _percent(share: float) -> str:
+    return format_percent(share * 10_000)
 
 
 def percent_of_cpu(share: float) -> str:

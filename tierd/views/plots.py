@@ -1,15 +1,17 @@
 """Charts of numbers over time, drawn with characters, for terminals of any width."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Values = Sequence[float | None]
 """A value for each column; None where there is no value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ink:
-    """The characters to draw with: the levels of a cell, from empty to full, and two lines."""
+class Ink(NamedTuple):
+    """The characters to draw with: the levels of a cell, from empty to full, and two lines.
+
+    It is a tuple, because the dataclasses module takes longer to load than the rest of `why`.
+    """
 
     levels: str
     frame: str

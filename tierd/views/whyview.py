@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from tierd.errors import ExitCode, TierdError
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short
 from tierd.units import format_duration_us, format_percent, format_rate, format_size
+from tierd.views import bars_view
+from tierd.views.plots import ASCII, Ink
 from tierd.views.render import moment
 from tierd.views.statusview import hinted_line, wrapped
 
@@ -47,7 +49,7 @@ def node_id(word: str) -> int:
     return int(digits)
 
 
-def text(looks: Sequence[Look], node: int, columns: int) -> str:
+def text(looks: Sequence[Look], node: int, columns: int, ink: Ink = ASCII) -> str:
     """Return the state of the node and, for each of its schemes, the decisions and reasons."""
     if not looks:
         return "tierd has not read the machine yet"
@@ -62,6 +64,8 @@ def text(looks: Sequence[Look], node: int, columns: int) -> str:
     for scheme in last["schemes"]:
         if node in (scheme["source_node"], scheme["target_node"]):
             lines += ["", *_scheme(looks, scheme, columns)]
+    charts = list(bars_view.drawn(looks, node, columns, ink))
+    lines += ["", *charts] if charts else []
     for one in last.get("hint_faults", ()):
         # They bring pages up to a node from all slower ones.
         lines += ["", *wrapped(f"promotion by {hinted_line(one)}", columns)]

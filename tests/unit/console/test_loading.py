@@ -144,9 +144,12 @@ def strangers(modules: set[str]) -> set[str]:
     }
 
 
+WHY = {"tierd.views.whyview", "tierd.views.bars_view", "tierd.views.plots"}
+
+
 @pytest.mark.parametrize(
     ("words", "modules"),
-    [("status", STATUS), ("why 0", STATUS | {"tierd.views.whyview"}), ("print unit", CORE)],
+    [("status", STATUS), ("why 0", STATUS | WHY), ("print unit", CORE)],
 )
 def test_who_asks_the_daemon_loads_next_to_nothing(
     folder: Path, words: str, modules: set[str]

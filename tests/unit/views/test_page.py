@@ -333,3 +333,19 @@ def test_the_scale_of_rates_is_round_and_does_not_blow_up_noise() -> None:
     # 300 MiB in 10 s are 31.5 MB/s.
     assert "50 MB/s 0 50 MB/s" in read(page.page(moved, STYLE, SCRIPT)).text
     assert "1 MB/s 0 1 MB/s" in shown().text
+
+
+def test_page_by_page_needs_two_readings() -> None:
+    up = replace(SNAPSHOT.schemes[1], bar_seconds=0.1, bar_share=0.02)
+    seen = tuple(replace(SNAPSHOT, at=SNAPSHOT.at + n, schemes=(up,)) for n in range(2))
+    once, twice = (
+        page.page(Look(seen[-1], seen[:count], (), "host", seen[-1].at), STYLE, SCRIPT)
+        for count in (1, 2)
+    )
+    assert 'id="bars"' not in once
+    assert 'id="bars"' in twice
+    assert "touched within 100 ms" in twice
+    without = page.page(
+        Look(SNAPSHOT, (SNAPSHOT, SNAPSHOT), (), "host", SNAPSHOT.at), STYLE, SCRIPT
+    )
+    assert 'id="bars"' not in without
