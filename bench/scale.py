@@ -35,8 +35,9 @@ SERIES = "7.3"
 # The time that a kdamond needs to look at a page: 0.2 to 1 us on real machines.
 LOOK_NS = 500
 
-# How often the machine is looked at, in virtual time.
-LOOK_S = 2.0
+# How often the machine is looked at, in virtual time. Heat that has a period of whole seconds is
+# seen in each of its phases.
+LOOK_S = 2.5
 
 # The allocations that wait between two looks, where the heat says so.
 STALLS = 1_000

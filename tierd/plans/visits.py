@@ -64,8 +64,10 @@ PAGES_PER_S_MAX = 1 << 19
 LONG_ROUND_S = 30.0
 
 # A sweep may find every page of a window to be one that moves, and may be closed late. So it visits
-# at most so many times the rate limit, as a quota by region has it.
-VISITED_PER_RATE_MAX = 2
+# only so many times the rate limit, as a quota by region has it. Where a round would be long, it
+# may be more: few pages of a large node move, and what moved beyond the rate is paid back.
+VISITED_PER_RATE = 2
+VISITED_PER_RATE_MAX = 8
 
 # The filters of a visit that moves pages.
 _YOUNG = {
@@ -194,9 +196,15 @@ def _quota_bytes(
         # Its quota is for what moves.
         speed = min(speed, rate_bytes_per_s)
     else:
-        speed = min(speed, VISITED_PER_RATE_MAX * rate_bytes_per_s)
+        speed = min(speed, _speed_max(round_bytes, rate_bytes_per_s))
     visited = int(speed * window_us / 1e6)
     return visited // page_bytes * page_bytes or max(1, visited)
+
+
+def _speed_max(round_bytes: int, rate_bytes_per_s: float) -> float:
+    """Return how much of a node may be visited per second, so that the rate limit holds."""
+    slow, fast = (times * rate_bytes_per_s for times in (VISITED_PER_RATE, VISITED_PER_RATE_MAX))
+    return min(fast, max(slow, round_bytes / LONG_ROUND_S))
 
 
 def _charge(sweep: Sweep) -> FailCharge:
