@@ -13,9 +13,10 @@ Rules of this file:
 """
 
 from dataclasses import dataclass, field, replace
-from math import hypot, sqrt
+from math import hypot
 
 from tierd.tuner.average import moving
+from tierd.tuner.series import Series
 from tierd.units import format_size
 
 # A check takes at least these seconds, and until this share has come up of what waits below and
@@ -37,10 +38,6 @@ HOLD_OFF_S_MAX = 3600.0
 # next one decides.
 FIRST_COST_SHARE = 1 / 4
 FIRST_S_MAX = 1.1 * CHECK_S
-
-# The average of readings that vary by chance may be off by so many times what one reading differs
-# from the one before, over the square root of their number.
-NOISE = 2.0
 
 # A check goes on until so many times the noise came up, but no longer than UNSURE_S_MAX. At twice
 # the noise, both all of it and nothing of it are a whole noise away from the half that decides.
@@ -76,36 +73,6 @@ class Moves:
     demoted_bytes: int
     rate_max_bytes_per_s: float
     """How fast memory may be promoted to the node."""
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Readings that vary by chance: their average, and by how much they differ."""
-
-    count: int = 0
-    average: float = 0.0
-    last: float = 0.0
-    step: float = 0.0
-    """How much a reading differed from the one before, on average."""
-
-    @property
-    def noise(self) -> float:
-        """How far the average may be from the truth, by chance."""
-        return self.noise_of(self.count)
-
-    def noise_of(self, count: float) -> float:
-        """Return how far the average of so many such readings may be from the truth, by chance."""
-        return NOISE * self.step / sqrt(max(1, count))
-
-    def plus(self, reading: float) -> "Series":
-        count = self.count + 1
-        step = abs(reading - self.last) if self.count else 0.0
-        return Series(
-            count,
-            self.average + (reading - self.average) / count,
-            reading,
-            self.step + (step - self.step) / max(1, self.count),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,14 @@ One sweep clears the pages in the order of their addresses, and another visits t
 page that was touched in between comes up. All pages of a node are visited in a round.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf, log1p
 
 from tierd.plans.plan import Sweep, Visit
+from tierd.tuner import gain
 from tierd.tuner.average import moving
+from tierd.tuner.gain import REST_S_MAX, Gain
 from tierd.tuner.gate import (
     CLOSED,
     OPEN,
@@ -72,9 +74,8 @@ LAP_LAGS = 4.0
 # The lag does not grow after a lap or a round that waited for more than this share of its time.
 WAITED_SHARE_MAX = 0.3
 
-# Seconds between two rounds that did not help: at first, doubled each time, and at most.
+# Seconds between two rounds that did not help, at first. They double each time.
 REST_S_MIN = 2.0
-REST_S_MAX = 600.0
 
 # A round helps if it brings so much of all heat up: the heat of the slow node is lower by this
 # share of the heat of both nodes. Heat is averaged over HEAT_S seconds, because a single
@@ -163,6 +164,8 @@ class Climb:
     """The heat since the last round, averaged over CALM_S; None before the first one."""
     swing: float = 0.0
     """How far the heat usually is from its average."""
+    gain: Gain = field(default_factory=Gain)
+    """What was gained since heat last rose."""
 
     @property
     def idle_per_lag(self) -> float:
@@ -186,6 +189,10 @@ class Climb:
             return False
         return self.stage is not Stage.rests or self.stage_ends_s - self.stage_s <= REST_S_MIN
 
+    def is_over(self, round_bytes: int) -> bool:
+        """Return whether nothing more is cleared in this round."""
+        return self.cleared_bytes >= round_bytes or self.gain.in_vain
+
     def ahead_bytes(self, room: Room) -> float:
         """Return the room that should be there for the next pages."""
         most = room.ahead_bytes
@@ -205,7 +212,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     """Return a climb after a tick, and which of its two sweeps open or close."""
     room = _usable(before, room)
     now = replace(before, lag_s=min(before.lag_s, idle_s / before.idle_per_lag))
-    now = _touched(_felt(now, seen), seen)
+    now = _gained(_touched(_felt(now, seen), seen), seen, room)
     now = replace(
         now,
         stage_s=now.stage_s + seen.seconds,
@@ -225,8 +232,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             if seen.behind_bytes > LEFT_WINDOWS * seen.window_bytes:
                 # It took longer than was thought.
                 return _draining(now, _drain_s(seen))
-            done = now.cleared_bytes >= seen.round_bytes
-            done = done or now.fills
+            done = now.fills or now.is_over(seen.round_bytes)
             return _ended(now, seen, room, idle_s) if done else (_enter(now, Stage.waits), {})
         case Stage.waits:
             if not room.stopped and not room.reserved_bytes:
@@ -235,9 +241,9 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
                     waited_s=now.waited_s + seen.seconds,
                     lap_waited_s=now.lap_waited_s + seen.seconds,
                 )
-            if begins:
+            if begins and not now.gain.in_vain:
                 return _clearing(now, seen)
-            if now.waited_s > max(idle_s, now.took_s):
+            if now.gain.in_vain or now.waited_s > max(idle_s, now.took_s):
                 return _ended(now, seen, room, idle_s)
         case _:
             pass
@@ -260,6 +266,7 @@ def _begun(now: Climb) -> Climb:
         came_bytes=0,
         visited_bytes=0,
         touches=0.0,
+        gain=replace(now.gain, in_vain=False),
     )
 
 
@@ -293,7 +300,7 @@ def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     drain_s = _drain_s(seen)
     spare_bytes = room.spare_bytes - now.yield_share * max(0.0, seen.behind_bytes)
     full = room.stopped or spare_bytes <= 0
-    if full or now.cleared_bytes >= seen.round_bytes:
+    if full or now.is_over(seen.round_bytes):
         if full and not room.stopped and not room.reserved_bytes:
             # Too many pages came up, so a page must be hotter from now on.
             now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
@@ -358,6 +365,16 @@ def _touched(now: Climb, seen: Seen) -> Climb:
     )
 
 
+def _gained(now: Climb, seen: Seen, room: Room) -> Climb:
+    """Check whether what came up was worth it, also in the middle of a round."""
+    heat = seen.heat + seen.heat_above
+    if now.stage is Stage.rests or heat <= 0:
+        return now
+    came_bytes = seen.moved_bytes.get(Visit.promote, 0)
+    after = gain.step(now.gain, seen.seconds, came_bytes, seen.heat_above / heat, room.total_bytes)
+    return replace(now, gain=after)
+
+
 def _felt(now: Climb, seen: Seen) -> Climb:
     """Update the averages of the heat. If calm heat has risen, the climb begins anew."""
     lately, above = seen.heat, seen.heat_above
@@ -380,6 +397,7 @@ def _felt(now: Climb, seen: Seen) -> Climb:
             least_hz=None,
             rounds_since_rise=0,
             swing=0.0,
+            gain=Gain(),
         )
         return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
     return replace(
@@ -416,10 +434,12 @@ def _judged(now: Climb, seen: Seen, idle_s: float) -> Climb:
     helped = now.least_heat is None or hz < (1 - COOLS_SHARE) * least_hz
     if now.least_heat is not None and heat < now.least_heat - helps:
         helped = helped or heat < (1 - SURE_SHARE) * now.least_heat
+    helped = helped and not now.gain.in_vain
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
     longest_s = max(took_s, REST_S_MAX)
-    rest_s = 0.0 if helped else min(longest_s, max(REST_S_MIN, took_s, 2 * now.rest_s))
+    least_s = max(REST_S_MIN, now.gain.rest_s if now.gain.in_vain else took_s)
+    rest_s = 0.0 if helped else min(longest_s, max(least_s, 2 * now.rest_s))
     lag_s = now.lag_s
     if helped:
         lag_s = _next_lag_s(replace(now, rest_s=0.0), seen, idle_s, now.waited_s, now.took_s)

@@ -19,7 +19,6 @@ from tierd.tuner.climb import (
     LAP_S,
     LEFT_WINDOWS,
     NEXT_ROUND,
-    REST_S_MAX,
     REST_S_MIN,
     RESUME_SHARE,
     SHORT_WINDOWS,
@@ -27,6 +26,7 @@ from tierd.tuner.climb import (
     Stage,
 )
 from tierd.tuner.descent import IDLE_S_MAX
+from tierd.tuner.gain import REST_S_MAX, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
 
 MIB = 1 << 20
@@ -242,6 +242,37 @@ def test_a_round_ends_when_all_was_cleared_and_the_other_has_followed() -> None:
     assert after.stage is Stage.rests
 
 
+def test_a_round_ends_in_the_middle_if_what_comes_up_gains_nothing() -> None:
+    vain = Gain(in_vain=True, rest_s=120.0)
+    after, gates = climb.step(taking(gain=vain), visited(behind=20 * MIB), ROOM, IDLE_S)
+    assert after.stage is Stage.drains
+    assert gates[Visit.clear] == CLOSED
+    after, _ = climb.step(after, visited(), USED, IDLE_S)
+    assert (after.stage, after.rest_s) == (Stage.rests, 120.0)
+    assert after.in_vain
+    waits = replace(taking(gain=vain), stage=Stage.waits)
+    assert climb.step(waits, visited(), USED, IDLE_S)[0].stage is Stage.rests
+
+
+def test_the_next_round_after_such_a_rest_is_a_whole_one() -> None:
+    rested = replace(ended(taking(gain=Gain(in_vain=True, rest_s=120.0)), 100.0), stage_s=120.0)
+    after, _ = climb.step(rested, visited(heat=100.0), ROOM, IDLE_S)
+    assert after.stage is not Stage.rests
+    assert not after.gain.in_vain
+    assert after.gain.rest_s == 120.0
+
+
+def test_heat_is_compared_while_a_round_is_under_way() -> None:
+    seen = replace(visited(cleared=MIB, moved=MIB // 2, heat=100.0), heat_above=300.0)
+    after, _ = climb.step(taking(), seen, ROOM, IDLE_S)
+    assert after.gain.shares.average == 0.75
+    assert after.gain.came_bytes == MIB // 2
+    rests = replace(taking(), stage=Stage.rests, stage_ends_s=9.0)
+    assert climb.step(rests, seen, ROOM, IDLE_S)[0].gain == Gain()
+    without = replace(seen, heat=0.0, heat_above=0.0)
+    assert climb.step(taking(), without, ROOM, IDLE_S)[0].gain == Gain()
+
+
 def rests(count: int) -> Iterator[Climb]:
     """Yield a climb after each of some rounds that change nothing."""
     now = replace(taking(), least_heat=100.0)
@@ -350,7 +381,7 @@ def test_the_bars_are_bounded() -> None:
 
 
 def test_heat_that_rises_ends_a_rest() -> None:
-    now = replace(list(rests(5))[-1], rounds_since_rise=3)
+    now = replace(list(rests(5))[-1], rounds_since_rise=3, gain=Gain(in_vain=True, rest_s=9.0))
     assert now.calm
     for _ in range(4):
         now, gates = climb.step(now, visited(heat=100.0), USED, IDLE_S)
@@ -363,6 +394,7 @@ def test_heat_that_rises_ends_a_rest() -> None:
     assert now.stage_ends_s == 0
     assert now.least_heat is None
     assert now.idle_per_lag == IDLE_PER_LAG
+    assert now.gain == Gain()
 
 
 def test_heat_that_rises_is_noticed_while_there_is_no_room() -> None:
