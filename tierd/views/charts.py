@@ -15,8 +15,10 @@ from tierd.views.render import moment
 WIDTH = 720
 HEIGHT = 100
 
-# The labels below a chart: at its start, at its end, and between, at whole minutes' distance.
+# The labels below a chart: at its start, at its end, and between. They have seconds if they are
+# less than a minute apart.
 LABELS = 6
+MINUTE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,9 @@ def figure(chart: Chart, span: Span) -> str:
 
 def _times(span: Span) -> Iterator[str]:
     step_s = (span.end - span.start) / (LABELS - 1)
+    shape = "HH:MM" if step_s >= MINUTE_S else "HH:MM:SS"
     for number in range(LABELS):
-        at = span.start + number * step_s
-        yield f"<span>{moment(at)[:5]}</span>"
+        yield f"<span>{moment(span.start + number * step_s)[: len(shape)]}</span>"
 
 
 def _drawn(chart: Chart, span: Span) -> Iterator[str]:
