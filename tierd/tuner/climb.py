@@ -60,7 +60,8 @@ IDLE_PER_LAG = 8
 
 # The factor by which the two bars move apart from round to round. The first round brings most of
 # what can be gained. Each later one exchanges pages that differ less, many of them by chance. So it
-# asks for a larger difference, and the exchange ends.
+# asks for a larger difference, and the exchange ends. Where a round takes long there are few of
+# them, and the heat of so much memory lasts: there the bars stay where they are.
 APART = 1.5
 
 # Rounds after which the bars move apart no more: the idle time has its longest value by then, also
@@ -151,7 +152,7 @@ class Climb:
     """How often a second a page was touched on average, in the round in which it was the least."""
     rounds: int = 0
     rounds_since_rise: int = 0
-    """The rounds that needed room since heat last rose."""
+    """The rounds that needed room and were not long, since heat last rose."""
     yield_share: float = YIELD_FIRST
     """The share of visited memory that came up lately."""
     heat: float | None = None
@@ -414,7 +415,7 @@ def _ended(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Ga
         # It says nothing about the next round.
         now = replace(now, fills=False, rounds=now.rounds + 1)
     else:
-        brought = now.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
+        brought = now.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes and not seen.is_long
         now = _judged(now, seen, idle_s)
         now = replace(now, rounds_since_rise=now.rounds_since_rise + brought)
         left_bytes = room.free_bytes - room.kept_bytes

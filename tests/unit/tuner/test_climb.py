@@ -7,6 +7,7 @@ from math import log
 import pytest
 
 from tierd.plans.plan import Visit
+from tierd.plans.visits import LONG_ROUND_S
 from tierd.tuner import climb
 from tierd.tuner.climb import (
     AHEAD_SHARE_MIN,
@@ -371,6 +372,17 @@ def test_each_round_that_brought_much_moves_the_bars_apart() -> None:
 def test_a_round_that_brought_little_leaves_the_bars_where_they_are() -> None:
     least = AHEAD_SHARE_MIN * USED.ahead_bytes
     assert ended(taking(came_bytes=int(least)), heat=100).idle_per_lag == IDLE_PER_LAG
+
+
+def test_long_rounds_leave_the_bars_where_they_are() -> None:
+    """There are few of them, and the heat of so much memory lasts."""
+    much = taking(came_bytes=int(USED.ahead_bytes))
+    slow = replace(visited(heat=100.0), bytes_per_s=ROUND / (LONG_ROUND_S + 1))
+    after, _ = climb.step(
+        replace(much, stage=Stage.drains, cleared_bytes=ROUND), slow, USED, IDLE_S
+    )
+    assert after.stage is Stage.rests
+    assert after.idle_per_lag == IDLE_PER_LAG
 
 
 def test_the_bars_are_bounded() -> None:
