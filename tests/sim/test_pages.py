@@ -57,9 +57,8 @@ def reads(
 
     def look(at: int) -> None:
         memory = made.kernel.memory
-        pages = sum(memory.pages_of_set(name, FAST) for name in store.names)
         seen.served[at] = store.served(memory, FAST)
-        seen.best[at] = store.best(pages * memory.page_bytes)
+        seen.best[at] = store.best(memory, FAST)
         counters = memory.counters.pgmigrate_success
         seen.moved_bytes[at] = counters * 4096
 
@@ -78,7 +77,7 @@ def test_the_hottest_pages_come_up_and_the_exchange_ends(series: str) -> None:
     seen = reads(series, 300, DEMAND)
     assert seen.served[0] < 0.5
     assert seen.reached_s(0.8) <= 40
-    assert seen.reached_s(0.95) <= 100
+    assert seen.reached_s(0.9) <= 60
     assert min(seen.served[at] for at in range(150, 300)) >= 0.8 * seen.best[299]
     early, late = (seen.moved_bytes[end] - seen.moved_bytes[end - 60] for end in (60, 299))
     assert late <= 0.25 * early
@@ -107,8 +106,8 @@ def test_visits_bring_more_than_regions_alone() -> None:
     by_page = reads("7.2", 60, DEMAND)
     by_region = reads("7.2", 60, Config(tuner=Tuner.demand, rate_max_bytes_per_s=RATE, cost_bp=0))
     by_page_lacks, by_region_lacks = (one.best[59] - one.served[59] for one in (by_page, by_region))
-    assert by_page_lacks <= by_region_lacks / 2
-    assert by_region_lacks >= 0.05
+    assert by_page_lacks <= 0.75 * by_region_lacks
+    assert by_region_lacks >= 0.1
 
 
 def test_when_the_heat_turns_to_other_pages_these_come_up() -> None:

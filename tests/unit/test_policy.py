@@ -472,9 +472,10 @@ def test_every_plan_is_whole_and_within_bounds(
     rates = {one.id: one.rate_max_bytes_per_s for one in plan.of_regions}
     for sweep in plan.sweeps:
         if sweep.moves and sweep.quota_bytes > 1:
-            rate = rates[sweep.beside]
-            long = min(visits.VISITED_PER_RATE_MAX * rate, sweep.round_bytes / visits.LONG_ROUND_S)
-            assert sweep.bytes_per_s <= max(visits.VISITED_PER_RATE * rate, long)
+            beside = rates[sweep.beside]
+            longest = sweep.round_bytes / visits.NOT_LONG_ROUND_S
+            long = min(visits.VISITED_PER_RATE_MAX * beside, longest)
+            assert sweep.bytes_per_s <= max(visits.VISITED_PER_RATE * beside, long)
     moving = [scheme for scheme in schemes(plan) if scheme.quota.goals or scheme.gated]
     assert len(moving) == len(plan.of_regions) + len(plan.sweeps)
     assert all(scheme.quota.bytes_max >= 1 for scheme in moving)

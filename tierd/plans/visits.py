@@ -69,6 +69,10 @@ LONG_ROUND_S = 30.0
 VISITED_PER_RATE = 2
 VISITED_PER_RATE_MAX = 8
 
+# Seconds of a round that is just not long. Quotas are whole pages, so a round takes a little longer
+# than planned.
+NOT_LONG_ROUND_S = 0.9 * LONG_ROUND_S
+
 # The filters of a visit that moves pages.
 _YOUNG = {
     Visit.promote: Filter(FilterType.young, matching=False),
@@ -127,6 +131,11 @@ def sweeps(
         )
         for scheme, (visit, target) in enumerate(kinds, by_region[-1].scheme + 1)
     )
+
+
+def is_long(sweep: Sweep) -> bool:
+    """Return whether a round of a sweep takes long."""
+    return sweep.round_bytes > LONG_ROUND_S * sweep.bytes_per_s
 
 
 def scheme(sweep: Sweep, scope: Scope) -> Scheme:
@@ -204,7 +213,7 @@ def _quota_bytes(
 def _speed_max(round_bytes: int, rate_bytes_per_s: float) -> float:
     """Return how much of a node may be visited per second, so that the rate limit holds."""
     slow, fast = (times * rate_bytes_per_s for times in (VISITED_PER_RATE, VISITED_PER_RATE_MAX))
-    return min(fast, max(slow, round_bytes / LONG_ROUND_S))
+    return min(fast, max(slow, round_bytes / NOT_LONG_ROUND_S))
 
 
 def _charge(sweep: Sweep) -> FailCharge:

@@ -37,12 +37,16 @@ class Store:
         )
         return sum(here.values()) / everywhere
 
-    def best(self, size_bytes: int) -> float:
-        """Return the share that a node of a size would serve if it had the hottest pages."""
-        whole = sum(page_set.rate_hz * size for page_set, size in self.sets)
-        left, found = size_bytes, 0.0
-        for page_set, size in self.sets:
-            taken = min(left, size)
+    def best(self, memory: Memory, node: int) -> float:
+        """Return the share that a node would serve if its pages of the store were the hottest."""
+        pages = {
+            name: sum(memory.pages_of_set(name, one) for one in memory.nodes) for name in self.names
+        }
+        whole = sum(page_set.rate_hz * pages[page_set.name] for page_set, _ in self.sets)
+        left = sum(memory.pages_of_set(name, node) for name in self.names)
+        found = 0.0
+        for page_set, _ in self.sets:
+            taken = min(left, pages[page_set.name])
             found += page_set.rate_hz * taken
             left -= taken
         return found / whole

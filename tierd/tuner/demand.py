@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Visit
+from tierd.plans.visits import is_long
 from tierd.tuner import (
     demotion,
     evictions,
@@ -217,6 +218,7 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
             window_s=did.window_s,
             round_bytes=sweep.round_bytes,
             bytes_per_s=sweep.quota_bytes / did.window_s,
+            is_long=is_long(sweep),
             heat=measurement.nodes[sweep.node].heat_bytes,
             can_tell=can_be_visited(measurement.nodes[sweep.node], sweep),
         )

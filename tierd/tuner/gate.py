@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.plans.visits import LONG_ROUND_S
 from tierd.tuner.average import moving
 
 # Free memory that demotion makes for pages that come up, as a share of the fast node, and at most
@@ -118,6 +117,8 @@ class Seen:
     round_bytes: int
     bytes_per_s: float
     """How fast a sweep visits memory."""
+    is_long: bool = False
+    """Whether a round takes long by the plan. In fact it may take longer now and then."""
     allowed_bytes: float = inf
     """What may move until the next tick, so that the rate limit holds."""
     can_tell: bool = True
@@ -133,11 +134,6 @@ class Seen:
     @property
     def window_bytes(self) -> float:
         return self.bytes_per_s * self.window_s
-
-    @property
-    def is_long(self) -> bool:
-        """Whether a round takes long."""
-        return self.round_bytes > LONG_ROUND_S * self.bytes_per_s
 
 
 def fitting_bytes(sweep: Sweep) -> int:

@@ -9,7 +9,7 @@ from math import inf
 
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
 from tierd.plans.sampling import SAMPLED_S_MIN
-from tierd.plans.visits import LONG_ROUND_S
+from tierd.plans.visits import is_long
 from tierd.topology import huge_page_bytes
 from tierd.tuner.gate import Bar, fitting_bytes
 from tierd.tuner.habit import Habit
@@ -183,9 +183,7 @@ class FastNode:
         The slower nodes have room for `fits_bytes`.
         """
         return self.is_visited(fits_bytes) and any(
-            sweep.node == self.id
-            and sweep.visit is Visit.demote
-            and sweep.round_bytes <= LONG_ROUND_S * sweep.bytes_per_s
+            sweep.node == self.id and sweep.visit is Visit.demote and not is_long(sweep)
             for sweep in self.limits.sweeps
         )
 

@@ -7,7 +7,6 @@ from math import log
 import pytest
 
 from tierd.plans.plan import Visit
-from tierd.plans.visits import LONG_ROUND_S
 from tierd.tuner import climb
 from tierd.tuner.climb import (
     AHEAD_SHARE_MIN,
@@ -376,11 +375,9 @@ def test_a_round_that_brought_little_leaves_the_bars_where_they_are() -> None:
 
 def test_long_rounds_leave_the_bars_where_they_are() -> None:
     """There are few of them, and the heat of so much memory lasts."""
-    much = taking(came_bytes=int(USED.ahead_bytes))
-    slow = replace(visited(heat=100.0), bytes_per_s=ROUND / (LONG_ROUND_S + 1))
-    after, _ = climb.step(
-        replace(much, stage=Stage.drains, cleared_bytes=ROUND), slow, USED, IDLE_S
-    )
+    much = taking(came_bytes=int(USED.ahead_bytes), cleared_bytes=ROUND)
+    much = replace(much, stage=Stage.drains)
+    after, _ = climb.step(much, replace(visited(heat=100.0), is_long=True), USED, IDLE_S)
     assert after.stage is Stage.rests
     assert after.idle_per_lag == IDLE_PER_LAG
 

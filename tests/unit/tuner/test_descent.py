@@ -28,7 +28,7 @@ MIB = 1 << 20
 ROUND = 500 * MIB
 SPEED = 100 * MIB
 SEEN = Seen(seconds=0.5, window_s=0.1, round_bytes=ROUND, bytes_per_s=SPEED)
-LONG = replace(SEEN, round_bytes=1000 * ROUND)
+LONG = replace(SEEN, round_bytes=1000 * ROUND, is_long=True)
 HELD = "it is held"
 SWEEP = Sweep(
     id="demote-pages-0-1",
