@@ -73,6 +73,8 @@ class Moves:
     demoted_bytes: int
     rate_max_bytes_per_s: float
     """How fast memory may be promoted to the node."""
+    joined_bytes: int = 0
+    """What came up from slower nodes to those whose hot memory waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Half:
     seconds: float = 0.0
     promoted_bytes: float = 0.0
     """What had come up since the check began."""
+    joined_bytes: float = 0.0
+    """What had joined since then."""
     readings: Series = field(default_factory=Series)
     """What waited."""
     batches: Series = field(default_factory=Series)
@@ -102,7 +106,9 @@ class Half:
     def _best(self) -> Series:
         return self.batches if self.batches.count >= BATCHES_MIN else self.readings
 
-    def with_round(self, seconds: float, waiting_bytes: int, promoted_bytes: int) -> "Half":
+    def with_round(
+        self, seconds: float, waiting_bytes: int, promoted_bytes: int, joined_bytes: int
+    ) -> "Half":
         total_s = self.seconds + seconds
         batch, batches = (*self.batch, waiting_bytes), self.batches
         if len(batch) == BATCH:
@@ -110,6 +116,7 @@ class Half:
         return Half(
             total_s,
             moving(self.promoted_bytes, promoted_bytes, seconds, total_s),
+            moving(self.joined_bytes, joined_bytes, seconds, total_s),
             self.readings.plus(waiting_bytes),
             batches,
             batch,
@@ -126,6 +133,7 @@ class Check:
     """The used memory of the node when the check began."""
     promoted_bytes: int = 0
     demoted_bytes: int = 0
+    joined_bytes: int = 0
     lately_waiting_bytes: float = 0.0
     """What waits, averaged over CHANGED_S, or longer during a stop after a long check: there it
     takes long to see something in readings that vary."""
@@ -178,10 +186,10 @@ def _lately_s(known: Check) -> float:
 
 def _with_round(known: Check, moves: Moves) -> Check:
     promoted = known.promoted_bytes + moves.promoted_bytes
-    known = replace(
-        known, promoted_bytes=promoted, demoted_bytes=known.demoted_bytes + moves.demoted_bytes
-    )
-    seen = moves.seconds, moves.waiting_bytes, promoted
+    joined = known.joined_bytes + moves.joined_bytes
+    demoted = known.demoted_bytes + moves.demoted_bytes
+    known = replace(known, promoted_bytes=promoted, demoted_bytes=demoted, joined_bytes=joined)
+    seen = moves.seconds, moves.waiting_bytes, promoted, joined
     early = known.first.seconds < CHECK_S / 2 or promoted < _enough_bytes(known, moves) / 2
     if early and not known.second.seconds:
         return replace(known, first=known.first.with_round(*seen))
@@ -265,10 +273,15 @@ def _in_vain(known: Check, moves: Moves) -> str:
 
 
 def _gone_and_came(known: Check) -> tuple[float, float]:
-    """Return how much less waited in the second half than in the first, and what came up."""
+    """Return how much less waited in the second half than in the first, and what came up.
+
+    What joined meanwhile waits too, and does not say that moves were in vain.
+    """
+    first, second = known.first, known.second
+    joined_bytes = second.joined_bytes - first.joined_bytes
     return (
-        known.first.waiting_bytes - known.second.waiting_bytes,
-        known.second.promoted_bytes - known.first.promoted_bytes,
+        first.waiting_bytes - second.waiting_bytes + joined_bytes,
+        second.promoted_bytes - first.promoted_bytes,
     )
 
 
@@ -280,4 +293,5 @@ def _anew(known: Check, moves: Moves) -> Check:
         used_bytes=moves.used_bytes,
         promoted_bytes=0,
         demoted_bytes=0,
+        joined_bytes=0,
     )

@@ -55,6 +55,7 @@ def learn(before: NodeState | None, node: FastNode, heat_bytes: float) -> NodeSt
         # left.
         demoted_bytes=node.left_bytes - node.came_otherwise_bytes,
         rate_max_bytes_per_s=sum(flow.migration.rate_max_bytes_per_s for flow in node.ups),
+        joined_bytes=node.joined_bytes,
     )
     if before is None:
         known = NodeState(

@@ -217,6 +217,16 @@ class FastNode:
         return sum(flow.scheme.applied_bytes for flow in self.ups)
 
     @property
+    def joined_bytes(self) -> int:
+        """What came up by regions to the nodes from which memory comes up to this one."""
+        below = {flow.migration.source_node for flow in self.ups}
+        return sum(
+            self.measurement.schemes[one.id].applied_bytes
+            for one in self.limits.migrations
+            if one.direction is Direction.promote and one.target_node in below
+        )
+
+    @property
     def came_otherwise_bytes(self) -> int:
         """What came by other moves: up by pages or hint faults, and down from a faster node."""
         moved = self.limits.moved_bytes(self.measurement, to=self.id)

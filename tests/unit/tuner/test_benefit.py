@@ -199,7 +199,7 @@ def test_a_few_readings_of_any_size_do_not_count_where_there_are_enough() -> Non
     half = benefit.Half()
     for number in range(benefit.BATCH * benefit.BATCHES_MIN):
         assert not half.batches.count or half.waiting_bytes > 2 * GIB
-        half = half.with_round(0.5, 300 * GIB if number % benefit.BATCH == 0 else 2 * GIB, 0)
+        half = half.with_round(0.5, 300 * GIB if number % benefit.BATCH == 0 else 2 * GIB, 0, 0)
     assert half.waiting_bytes == 2 * GIB
     assert half.noise_bytes == 0
 
@@ -209,6 +209,22 @@ def test_where_little_waits_nothing_is_to_be_gained_by_an_end() -> None:
     little = WAITING_SHARE * N
     assert not parked(run([little - MIB] * ROUNDS, MIB)[1])
     assert parked(run([little + MIB] * ROUNDS, MIB)[1])
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_what_joins_from_a_third_tier_does_not_say_that_moves_were_in_vain(joins: bool) -> None:
+    """As much hot memory comes up to the middle node as goes up from it. So as much waits."""
+    rate = 200_000_000
+    one = replace(
+        moves(waiting=64 * GIB, total=64 * GIB, promoted=rate), joined_bytes=rate if joins else 0
+    )
+    state, ends = benefit.begin(one), []
+    for second in range(200):
+        state = benefit.check(state, one)
+        if state.hold_off_s:
+            ends.append(second)
+            break
+    assert bool(ends) is not joins
 
 
 def test_a_trickle_is_not_worth_a_check() -> None:
