@@ -473,7 +473,7 @@ def test_every_plan_is_whole_and_within_bounds(
     for sweep in plan.sweeps:
         if sweep.moves and sweep.quota_bytes > 1:
             beside = rates[sweep.beside]
-            longest = sweep.round_bytes / visits.LONG_ROUND_S
+            longest = sweep.round_bytes / visits.NOT_LONG_ROUND_S
             long = min(visits.VISITED_PER_RATE_MAX * beside, longest)
             assert sweep.bytes_per_s <= max(visits.VISITED_PER_RATE * beside, long)
     moving = [scheme for scheme in schemes(plan) if scheme.quota.goals or scheme.gated]

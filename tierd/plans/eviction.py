@@ -18,7 +18,8 @@ def migration(like: Migration, *, scheme: int, aim: Aim, rate_max: int | None) -
     The rate is that of a small machine, because swap is slower than memory.
     """
     rate = float(RATE_MIN_BYTES_PER_S if rate_max is None else rate_max)
-    share = like.quota_bytes_max / like.rate_max_bytes_per_s
+    # A quota of one byte stands for none.
+    share = 0.0 if like.quota_bytes_max == 1 else like.quota_bytes_max / like.rate_max_bytes_per_s
     node = like.source_node
     return replace(
         like,

@@ -59,7 +59,7 @@ _ROUND_S = {
 # takes 9 minutes then. The budget (`cost`) says for how long sweeps may run.
 PAGES_PER_S_MAX = 1 << 19
 
-# Seconds. Where a round takes as long, regions make the room for what comes up by regions: visits
+# Seconds. Where a round takes longer, regions make the room for what comes up by regions: visits
 # would need a large part of a round to make it.
 LONG_ROUND_S = 30.0
 
@@ -68,6 +68,10 @@ LONG_ROUND_S = 30.0
 # may be more: few pages of a large node move, and what moved beyond the rate is paid back.
 VISITED_PER_RATE = 2
 VISITED_PER_RATE_MAX = 8
+
+# Seconds of a round that is just not long. Quotas are whole pages, so a round takes a little longer
+# than planned.
+NOT_LONG_ROUND_S = 0.9 * LONG_ROUND_S
 
 # The filters of a visit that moves pages.
 _YOUNG = {
@@ -131,7 +135,7 @@ def sweeps(
 
 def is_long(sweep: Sweep) -> bool:
     """Return whether a round of a sweep takes long."""
-    return sweep.round_bytes >= LONG_ROUND_S * sweep.bytes_per_s
+    return sweep.round_bytes > LONG_ROUND_S * sweep.bytes_per_s
 
 
 def scheme(sweep: Sweep, scope: Scope) -> Scheme:
@@ -209,7 +213,7 @@ def _quota_bytes(
 def _speed_max(round_bytes: int, rate_bytes_per_s: float) -> float:
     """Return how much of a node may be visited per second, so that the rate limit holds."""
     slow, fast = (times * rate_bytes_per_s for times in (VISITED_PER_RATE, VISITED_PER_RATE_MAX))
-    return min(fast, max(slow, round_bytes / LONG_ROUND_S))
+    return min(fast, max(slow, round_bytes / NOT_LONG_ROUND_S))
 
 
 def _charge(sweep: Sweep) -> FailCharge:

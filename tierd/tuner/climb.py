@@ -11,7 +11,7 @@ from math import inf, log1p
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import gain
 from tierd.tuner.average import moving
-from tierd.tuner.gain import REST_S_MAX, Gain
+from tierd.tuner.gain import REST_S_MAX, Gain, Reading
 from tierd.tuner.gate import (
     CLOSED,
     OPEN,
@@ -95,7 +95,7 @@ YOUNG_SHARE_MAX = 0.99
 # above its average by WAKES_SHARE of the heat of both nodes and WAKES_SWINGS times its usual swing
 # together. The average and the swing are those of CALM_S seconds.
 WAKES_SHARE = 0.1
-WAKES_SWINGS = 3.0
+WAKES_SWINGS = 4.0
 CALM_S = 60.0
 
 
@@ -369,11 +369,17 @@ def _touched(now: Climb, seen: Seen) -> Climb:
 def _gained(now: Climb, seen: Seen, room: Room) -> Climb:
     """Check whether what came up was worth it, also in the middle of a round."""
     heat = seen.heat + seen.heat_above
-    if now.stage is Stage.rests or heat <= 0:
+    if heat <= 0:
         return now
+    lately = now.heat_above / max(1.0, now.heat_above + (now.heat or 0.0))
+    reading = Reading(seen.seconds, seen.heat_above / heat, lately, HEAT_S)
+    if now.stage is Stage.rests:
+        if not now.gain.in_vain:
+            return now
+        rested = gain.rest(now.gain, reading)
+        return replace(now, gain=rested) if rested.in_vain else _anew(now)
     came_bytes = seen.moved_bytes.get(Visit.promote, 0)
-    after = gain.step(now.gain, seen.seconds, came_bytes, seen.heat_above / heat, room.total_bytes)
-    return replace(now, gain=after)
+    return replace(now, gain=gain.step(now.gain, reading, came_bytes, room.total_bytes))
 
 
 def _felt(now: Climb, seen: Seen) -> Climb:
@@ -387,26 +393,31 @@ def _felt(now: Climb, seen: Seen) -> Climb:
         return now
     rise, usual = lately - now.calm_heat, WAKES_SHARE * (now.calm_heat + above)
     if rise > usual + WAKES_SWINGS * now.swing:
-        anew = replace(
-            now,
-            rest_s=0.0,
-            fills=False,
-            lag_s=0.0,
-            expects_bytes=inf,
-            calm_heat=None,
-            least_heat=None,
-            least_hz=None,
-            rounds_since_rise=0,
-            swing=0.0,
-            gain=Gain(),
-        )
-        return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
+        return _anew(now)
     return replace(
         now,
         calm_heat=moving(now.calm_heat, lately, seen.seconds, CALM_S),
         # A rise that goes on must not become a usual swing.
         swing=moving(now.swing, min(abs(rise), usual), seen.seconds, CALM_S),
     )
+
+
+def _anew(now: Climb) -> Climb:
+    """Return a climb after programs have turned to other memory."""
+    anew = replace(
+        now,
+        rest_s=0.0,
+        fills=False,
+        lag_s=0.0,
+        expects_bytes=inf,
+        calm_heat=None,
+        least_heat=None,
+        least_hz=None,
+        rounds_since_rise=0,
+        swing=0.0,
+        gain=Gain(),
+    )
+    return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
 
 
 def _ended(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:

@@ -17,9 +17,12 @@ PIECE_S_MIN = 30.0
 # So much more of all heat must be on the fast node for each PIECE_SHARE of it that came up.
 GAIN_MIN = 0.005
 
-# After a piece in vain nothing comes up for so many times its time: doubled each time, and at most.
-REST_TIMES = 4.0
+# After a piece in vain nothing comes up for the time that it took: doubled each time, and at most.
 REST_S_MAX = 600.0
+
+# Programs have turned to other memory if in PIECE_S_MIN of a rest less is served than before, by so
+# many times what chance may do. It is asked up to twenty times in a rest.
+TURNED = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,24 @@ class Gain:
     """How long nothing comes up after the last piece, if it was in vain."""
 
 
-def step(before: Gain, seconds: float, came_bytes: int, share: float, node_bytes: int) -> Gain:
-    """Return the gain after a tick. `share` of all heat is on the fast node, of `node_bytes`."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The share of all heat that is on the fast node."""
+
+    seconds: float
+    share: float
+    lately: float
+    """The same, averaged over `lately_s`."""
+    lately_s: float
+
+
+def step(before: Gain, seen: Reading, came_bytes: int, node_bytes: int) -> Gain:
+    """Return the gain after a tick in which so much came up to the fast node."""
     now = replace(
         before,
-        shares=before.shares.plus(share),
+        shares=before.shares.plus(seen.share),
         came_bytes=before.came_bytes + came_bytes,
-        seconds=before.seconds + seconds,
+        seconds=before.seconds + seen.seconds,
     )
     if now.came_bytes < PIECE_SHARE * node_bytes or now.seconds < PIECE_S_MIN:
         return now
@@ -57,7 +71,22 @@ def step(before: Gain, seconds: float, came_bytes: int, share: float, node_bytes
     if enough <= gained < noise:
         return now
     # If less is served than before, programs have turned to other memory, and moves are wanted.
-    if gained >= enough or gained < -noise:
+    # That may have been a moment ago.
+    chance = hypot(now.shares.noise_of(seen.lately_s / seen.seconds), now.before.noise)
+    turned = gained < -noise or seen.lately < now.before.average - chance
+    if gained >= enough or turned:
         return Gain(before=now.shares)
-    rest_s = min(REST_S_MAX, max(REST_TIMES * now.seconds, 2 * now.rest_s))
+    rest_s = min(REST_S_MAX, max(now.seconds, 2 * now.rest_s))
     return Gain(before=now.shares, in_vain=True, rest_s=rest_s)
+
+
+def rest(before: Gain, seen: Reading) -> Gain:
+    """Return the gain after a tick of a rest. It is a new one if programs have turned."""
+    shares, seconds = before.shares.plus(seen.share), before.seconds + seen.seconds
+    now = replace(before, shares=shares, seconds=seconds)
+    if now.before is None or now.seconds < PIECE_S_MIN:
+        return now
+    noise = hypot(now.shares.noise, now.before.noise)
+    if now.shares.average < now.before.average - TURNED * noise:
+        return Gain()
+    return replace(now, shares=Series(), seconds=0.0)

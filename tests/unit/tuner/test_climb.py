@@ -26,8 +26,9 @@ from tierd.tuner.climb import (
     Stage,
 )
 from tierd.tuner.descent import IDLE_S_MAX
-from tierd.tuner.gain import REST_S_MAX, Gain
+from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
+from tierd.tuner.series import Series
 
 MIB = 1 << 20
 ROUND = 1000 * MIB
@@ -260,6 +261,18 @@ def test_the_next_round_after_such_a_rest_is_a_whole_one() -> None:
     assert after.stage is not Stage.rests
     assert not after.gain.in_vain
     assert after.gain.rest_s == 120.0
+
+
+def test_a_rest_after_moves_in_vain_ends_when_programs_turn_to_other_memory() -> None:
+    before = Series(count=60, average=0.8)
+    vain = Gain(in_vain=True, rest_s=120.0, before=before)
+    now = replace(taking(gain=vain), stage=Stage.rests, rest_s=120.0, stage_ends_s=120.0)
+    ticks = 0
+    while now.gain.in_vain and ticks < 200:
+        now, _ = climb.step(now, replace(visited(heat=100.0), heat_above=50.0), FULL, IDLE_S)
+        ticks += 1
+    assert ticks == pytest.approx(PIECE_S_MIN / SEEN.seconds, abs=1)
+    assert (now.rest_s, now.stage_ends_s, now.calm) == (0.0, 0.0, False)
 
 
 def test_heat_is_compared_while_a_round_is_under_way() -> None:
