@@ -95,7 +95,7 @@ YOUNG_SHARE_MAX = 0.99
 # above its average by WAKES_SHARE of the heat of both nodes and WAKES_SWINGS times its usual swing
 # together. The average and the swing are those of CALM_S seconds.
 WAKES_SHARE = 0.1
-WAKES_SWINGS = 4.0
+WAKES_SWINGS = 3.0
 CALM_S = 60.0
 
 
