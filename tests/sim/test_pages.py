@@ -83,16 +83,6 @@ def test_the_hottest_pages_come_up_and_the_exchange_ends(series: str) -> None:
     assert late <= 0.25 * early
 
 
-@pytest.mark.parametrize("series", ["6.12", "6.18"])
-def test_an_exchange_that_gains_nothing_ends_where_commands_are_slow(series: str) -> None:
-    """There the sweeps are farther apart than they should be, so lukewarm pages come up too."""
-    at_default = Config(tuner=Tuner.demand, rate_max_bytes_per_s=DEFAULT_RATE)
-    seen = reads(series, 300, at_default)
-    early, late = (seen.moved_bytes[end] - seen.moved_bytes[end - 60] for end in (60, 299))
-    assert late <= 0.25 * early
-    assert min(seen.served[at] for at in range(60, 300)) >= 0.9 * seen.best[299]
-
-
 @pytest.mark.parametrize("mean_hz", [0.3, 5.0, 20.0])
 def test_how_often_pages_are_touched_matters_little(mean_hz: float) -> None:
     """Neither bar is a number of seconds that somebody chose for one program."""

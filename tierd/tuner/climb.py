@@ -166,7 +166,7 @@ class Climb:
     swing: float = 0.0
     """How far the heat usually is from its average."""
     gain: Gain = field(default_factory=Gain)
-    """What was gained since heat last rose."""
+    """What was gained since heat last rose, if rounds are long."""
 
     @property
     def idle_per_lag(self) -> float:
@@ -367,9 +367,9 @@ def _touched(now: Climb, seen: Seen) -> Climb:
 
 
 def _gained(now: Climb, seen: Seen, room: Room) -> Climb:
-    """Check whether what came up was worth it, also in the middle of a round."""
+    """Check in the middle of a long round whether what came up was worth it."""
     heat = seen.heat + seen.heat_above
-    if heat <= 0:
+    if heat <= 0 or not seen.is_long:
         return now
     lately = now.heat_above / max(1.0, now.heat_above + (now.heat or 0.0))
     reading = Reading(seen.seconds, seen.heat_above / heat, lately, HEAT_S)

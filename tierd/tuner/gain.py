@@ -1,7 +1,7 @@
 """Check whether pages that came up are used more than those that went down for them. Pure.
 
-What comes up is compared in pieces, over one round of promotion or many: in each piece a larger
-share of all heat must be on the fast node than in the piece before.
+Used where a round of promotion takes long. What comes up is compared in pieces, over one round or
+many: in each piece a larger share of all heat must be on the fast node than in the piece before.
 """
 
 from dataclasses import dataclass, field, replace

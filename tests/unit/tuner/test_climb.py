@@ -269,19 +269,23 @@ def test_a_rest_after_moves_in_vain_ends_when_programs_turn_to_other_memory() ->
     now = replace(taking(gain=vain), stage=Stage.rests, rest_s=120.0, stage_ends_s=120.0)
     ticks = 0
     while now.gain.in_vain and ticks < 200:
-        now, _ = climb.step(now, replace(visited(heat=100.0), heat_above=50.0), FULL, IDLE_S)
+        seen = replace(visited(heat=100.0), heat_above=50.0, is_long=True)
+        now, _ = climb.step(now, seen, FULL, IDLE_S)
         ticks += 1
     assert ticks == pytest.approx(PIECE_S_MIN / SEEN.seconds, abs=1)
     assert (now.rest_s, now.stage_ends_s, now.calm) == (0.0, 0.0, False)
 
 
 def test_heat_is_compared_while_a_round_is_under_way() -> None:
-    seen = replace(visited(cleared=MIB, moved=MIB // 2, heat=100.0), heat_above=300.0)
+    seen = visited(cleared=MIB, moved=MIB // 2, heat=100.0)
+    seen = replace(seen, heat_above=300.0, is_long=True)
     after, _ = climb.step(taking(), seen, ROOM, IDLE_S)
     assert after.gain.shares.average == 0.75
     assert after.gain.came_bytes == MIB // 2
     rests = replace(taking(), stage=Stage.rests, stage_ends_s=9.0)
     assert climb.step(rests, seen, ROOM, IDLE_S)[0].gain == Gain()
+    short = replace(seen, is_long=False)
+    assert climb.step(taking(), short, ROOM, IDLE_S)[0].gain == Gain()
     without = replace(seen, heat=0.0, heat_above=0.0)
     assert climb.step(taking(), without, ROOM, IDLE_S)[0].gain == Gain()
 
