@@ -291,7 +291,8 @@ def _evictions(sources: _Sources, node: Node, like: Migration, scheme: int) -> I
         config = sources.config
         aim = aims.aim(config, sources.free_floors, Direction.evict, node, node)
         most = config.rate_max_bytes_per_s
-        yield eviction.migration(like, scheme=scheme, aim=aim, rate_max=most)
+        can = sources.capabilities
+        yield eviction.migration(like, can, scheme=scheme, aim=aim, rate_max=most)
 
 
 def _ranges(node: Node) -> Ranges:

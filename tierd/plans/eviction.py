@@ -7,19 +7,20 @@ without room there the kernel would swap, and it may take the pages from any nod
 
 from dataclasses import replace
 
-from tierd.plans.plan import Aim, Direction, Migration
-from tierd.plans.rates import RATE_MIN_BYTES_PER_S
+from tierd.machine.features import Capabilities
+from tierd.plans.plan import Aim, Controller, Direction, Migration
+from tierd.plans.rates import RATE_MIN_BYTES_PER_S, quota_bytes
 from tierd.units import format_percent, format_rate
 
 
-def migration(like: Migration, *, scheme: int, aim: Aim, rate_max: int | None) -> Migration:
+def migration(
+    like: Migration, capabilities: Capabilities, *, scheme: int, aim: Aim, rate_max: int | None
+) -> Migration:
     """Return the eviction of a node as a migration to itself. `like` is one from this node.
 
     The rate is that of a small machine, because swap is slower than memory.
     """
     rate = float(RATE_MIN_BYTES_PER_S if rate_max is None else rate_max)
-    # A quota of one byte stands for none.
-    share = 0.0 if like.quota_bytes_max == 1 else like.quota_bytes_max / like.rate_max_bytes_per_s
     node = like.source_node
     return replace(
         like,
@@ -29,7 +30,9 @@ def migration(like: Migration, *, scheme: int, aim: Aim, rate_max: int | None) -
         scheme=scheme,
         aim=aim,
         rate_max_bytes_per_s=rate,
-        quota_bytes_max=max(1, int(rate * share)),
+        quota_bytes_max=quota_bytes(
+            rate, like.window_us, Controller.demand, like.direction, capabilities
+        ),
         reason=(
             f"swap out what nobody accesses on node {node}, which has no slower node, at most "
             f"{format_rate(rate)}, to keep {format_percent(aim.target_bp)} of it free for demotion"
