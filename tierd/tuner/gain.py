@@ -17,7 +17,8 @@ PIECE_S_MIN = 30.0
 # So much more of all heat must be on the fast node for each PIECE_SHARE of it that came up.
 GAIN_MIN = 0.005
 
-# After a piece in vain nothing comes up for the time that it took: doubled each time, and at most.
+# After a piece in vain nothing comes up for so many times its time: doubled each time, and at most.
+REST_TIMES = 4.0
 REST_S_MAX = 600.0
 
 # Programs have turned to other memory if in PIECE_S_MIN of a rest less is served than before, by so
@@ -76,7 +77,7 @@ def step(before: Gain, seen: Reading, came_bytes: int, node_bytes: int) -> Gain:
     turned = gained < -noise or seen.lately < now.before.average - chance
     if gained >= enough or turned:
         return Gain(before=now.shares)
-    rest_s = min(REST_S_MAX, max(now.seconds, 2 * now.rest_s))
+    rest_s = min(REST_S_MAX, max(REST_TIMES * now.seconds, 2 * now.rest_s))
     return Gain(before=now.shares, in_vain=True, rest_s=rest_s)
 
 

@@ -12,6 +12,7 @@ from tierd.tuner.gain import (
     PIECE_S_MIN,
     PIECE_SHARE,
     REST_S_MAX,
+    REST_TIMES,
     TURNED,
     Gain,
     Reading,
@@ -72,9 +73,8 @@ def test_rests_double_while_pieces_are_in_vain_and_begin_anew_after_one_that_gai
     for _ in range(5):
         now = piece(now, 0.5)
         rests.append(now.rest_s)
-    first = PIECE_S_MIN
-    assert rests == [first, 2 * first, 4 * first, 8 * first, 16 * first]
-    assert piece(now, 0.5).rest_s == REST_S_MAX
+    first = REST_TIMES * PIECE_S_MIN
+    assert rests == [first, 2 * first, 4 * first, REST_S_MAX, REST_S_MAX]
     gained = piece(now, 0.6)
     assert (gained.in_vain, gained.rest_s) == (False, 0.0)
     assert piece(gained, 0.6).rest_s == first
