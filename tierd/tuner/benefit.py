@@ -4,8 +4,9 @@ Pure. There is one `Check` per node that memory is promoted to. Promotion stops 
 arrive, or if as much hot memory is below as before.
 
 Rules of this file:
-1. Bytes are compared with bytes: what came up, with how much less waits. Heat is not used, because
-   the kernel tunes its sampling so that the heat of a node stays the same.
+1. Bytes are compared with bytes: what came up, with how much less waits. Heat shows a gain more
+   clearly, because few samples hit on a node where nothing hot is. But heat never shows that moves
+   were in vain: the kernel tunes its sampling so that the heat of a node stays the same.
 2. A single reading of what waits may be wrong by a fifth, and on a large node by many times: whole
    regions look hot for a moment. So a check has two halves, and compares their averages. If there
    are enough readings, these are averages of medians.
@@ -24,8 +25,8 @@ from tierd.units import format_size
 CHECK_S = 15.0
 CHECK_SHARE = 1 / 4
 
-# The share of what came up that must have arrived, and the share of it that must wait no more. Else
-# the moves were in vain.
+# The share of what came up that must have arrived. Besides, this share of it must wait no more,
+# or this share of its heat must be above. Else the moves were in vain.
 BENEFIT_MIN = 0.5
 
 # Moves in vain may cost this share of the rate. Slower moves are not checked. A stop is so much
@@ -75,6 +76,10 @@ class Moves:
     """How fast memory may be promoted to the node."""
     joined_bytes: int = 0
     """What came up from slower nodes to those whose hot memory waits."""
+    waiting_heat_bytes: int = 0
+    """The heat of what waits."""
+    heat_above_bytes: int = 0
+    """The heat of the node, and of those that its memory goes up to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,10 @@ class Half:
     """The medians of BATCH readings each."""
     batch: tuple[int, ...] = ()
     """The readings that make no whole batch yet."""
+    waiting_heat: Series = field(default_factory=Series)
+    """The heat of what waited."""
+    heat_above: Series = field(default_factory=Series)
+    """The heat above."""
 
     @property
     def waiting_bytes(self) -> float:
@@ -106,20 +115,20 @@ class Half:
     def _best(self) -> Series:
         return self.batches if self.batches.count >= BATCHES_MIN else self.readings
 
-    def with_round(
-        self, seconds: float, waiting_bytes: int, promoted_bytes: int, joined_bytes: int
-    ) -> "Half":
-        total_s = self.seconds + seconds
-        batch, batches = (*self.batch, waiting_bytes), self.batches
+    def with_round(self, moves: Moves, promoted_bytes: int, joined_bytes: int) -> "Half":
+        seconds, total_s = moves.seconds, self.seconds + moves.seconds
+        batch, batches = (*self.batch, moves.waiting_bytes), self.batches
         if len(batch) == BATCH:
             batch, batches = (), batches.plus(sorted(batch)[BATCH // 2])
         return Half(
             total_s,
             moving(self.promoted_bytes, promoted_bytes, seconds, total_s),
             moving(self.joined_bytes, joined_bytes, seconds, total_s),
-            self.readings.plus(waiting_bytes),
+            self.readings.plus(moves.waiting_bytes),
             batches,
             batch,
+            self.waiting_heat.plus(moves.waiting_heat_bytes),
+            self.heat_above.plus(moves.heat_above_bytes),
         )
 
 
@@ -189,11 +198,10 @@ def _with_round(known: Check, moves: Moves) -> Check:
     joined = known.joined_bytes + moves.joined_bytes
     demoted = known.demoted_bytes + moves.demoted_bytes
     known = replace(known, promoted_bytes=promoted, demoted_bytes=demoted, joined_bytes=joined)
-    seen = moves.seconds, moves.waiting_bytes, promoted, joined
     early = known.first.seconds < CHECK_S / 2 or promoted < _enough_bytes(known, moves) / 2
     if early and not known.second.seconds:
-        return replace(known, first=known.first.with_round(*seen))
-    return replace(known, second=known.second.with_round(*seen))
+        return replace(known, first=known.first.with_round(moves, promoted, joined))
+    return replace(known, second=known.second.with_round(moves, promoted, joined))
 
 
 def _enough_bytes(known: Check, moves: Moves) -> float:
@@ -209,6 +217,20 @@ def _can_tell(known: Check) -> bool:
     """
     _, came = _gone_and_came(known)
     return came > SURE * _noise_bytes(known)
+
+
+def _is_used(known: Check) -> bool:
+    """Return whether the heat above shows that what came up is used there."""
+    first, second = known.first.heat_above, known.second.heat_above
+    rose, least = second.average - first.average, BENEFIT_MIN * _came_heat_bytes(known)
+    return rose > max(least, hypot(first.noise, second.noise))
+
+
+def _came_heat_bytes(known: Check) -> float:
+    """Return how hot what came up was when it waited."""
+    _, came = _gone_and_came(known)
+    waited = known.first.readings.average
+    return came * known.first.waiting_heat.average / waited if waited else 0.0
 
 
 def _noise_bytes(known: Check) -> float:
@@ -259,6 +281,8 @@ def _in_vain(known: Check, moves: Moves) -> str:
     if arrived < BENEFIT_MIN * promoted:
         return f"of {format_size(promoted)} said to be moved, most did not arrive"
     if known.first.readings.average < WAITING_SHARE * moves.total_bytes:
+        return ""
+    if _is_used(known):
         return ""
     # If more has begun to wait than came up, programs have turned to other memory in the meantime.
     # At the end of a useful promotion only regions are left that are hot in part. So one check may

@@ -56,6 +56,8 @@ def learn(before: NodeState | None, node: FastNode, heat_bytes: float) -> NodeSt
         demoted_bytes=node.left_bytes - node.came_otherwise_bytes,
         rate_max_bytes_per_s=sum(flow.migration.rate_max_bytes_per_s for flow in node.ups),
         joined_bytes=node.joined_bytes,
+        waiting_heat_bytes=sum(flow.source.sure_bytes // flow.sharing for flow in node.ups),
+        heat_above_bytes=node.heat_above_bytes,
     )
     if before is None:
         known = NodeState(

@@ -227,6 +227,15 @@ class FastNode:
         )
 
     @property
+    def heat_above_bytes(self) -> int:
+        """The heat of the node, and of those that its memory goes up to."""
+        above = {self.id}
+        goes_up = [one for one in self.limits.migrations if one.direction is Direction.promote]
+        for _ in goes_up:
+            above |= {one.target_node for one in goes_up if one.source_node in above}
+        return sum(self.measurement.nodes[one].heat_bytes for one in above)
+
+    @property
     def came_otherwise_bytes(self) -> int:
         """What came by other moves: up by pages or hint faults, and down from a faster node."""
         moved = self.limits.moved_bytes(self.measurement, to=self.id)

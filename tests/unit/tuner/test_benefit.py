@@ -195,11 +195,45 @@ def test_a_check_whose_readings_vary_more_than_what_came_up_ends_in_the_end() ->
     assert ends == [pytest.approx(benefit.UNSURE_S_MAX, abs=1)]
 
 
+@pytest.mark.parametrize(
+    ("share", "off_by", "helps"),
+    [
+        pytest.param(1.0, 0.0, True, id="all of it is used above"),
+        pytest.param(0.6, 0.0, True, id="more than half"),
+        pytest.param(0.4, 0.0, False, id="less than half"),
+        pytest.param(-1.0, 0.0, False, id="less is used above than before"),
+        pytest.param(1.0, 2.0, False, id="the heat above varies by more"),
+    ],
+)
+def test_heat_above_shows_a_gain_that_what_waits_hides(
+    share: float, off_by: float, helps: bool
+) -> None:
+    """A half of the samples finds what waits in use. Its readings vary by far more than moves."""
+    random, rate, waiting = Random(1), 20_000_000, 100 * GIB
+    state, ends = Check(), []
+    for tick in range(1, 500):
+        chance = random.gauss(0, off_by) * rate * benefit.UNSURE_S_MAX
+        reading = waiting + (40 * GIB if tick % 2 else 0)
+        one = replace(
+            moves(waiting=reading, promoted=rate // 2, rate=rate),
+            seconds=0.5,
+            total_bytes=4 * GIB,
+            waiting_heat_bytes=reading // 2,
+            heat_above_bytes=GIB + round(share * rate * tick / 4 + chance),
+        )
+        state = benefit.check(state, one) if tick > 1 else benefit.begin(one)
+        if state.hold_off_s:
+            ends.append(tick / 2)
+            break
+    assert ends == ([] if helps else [pytest.approx(benefit.UNSURE_S_MAX, abs=1)])
+
+
 def test_a_few_readings_of_any_size_do_not_count_where_there_are_enough() -> None:
     half = benefit.Half()
     for number in range(benefit.BATCH * benefit.BATCHES_MIN):
         assert not half.batches.count or half.waiting_bytes > 2 * GIB
-        half = half.with_round(0.5, 300 * GIB if number % benefit.BATCH == 0 else 2 * GIB, 0, 0)
+        waiting = 300 * GIB if number % benefit.BATCH == 0 else 2 * GIB
+        half = half.with_round(moves(waiting=waiting, promoted=0), 0, 0)
     assert half.waiting_bytes == 2 * GIB
     assert half.noise_bytes == 0
 
