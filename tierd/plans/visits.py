@@ -59,8 +59,9 @@ _ROUND_S = {
 # takes 9 minutes then. The budget (`cost`) says for how long sweeps may run.
 PAGES_PER_S_MAX = 1 << 19
 
-# Seconds. Where a round takes longer, regions make the room for what comes up by regions: visits
-# would need a large part of a round to make it.
+# Seconds. Where a round takes longer, the first pages of it have changed before the last are seen.
+# So it is checked in its middle, and its bars stay where they are. Where it would take longer if it
+# visited no more than VISITED_PER_RATE allows, regions make the room for what comes up by regions.
 LONG_ROUND_S = 30.0
 
 # A sweep may find every page of a window to be one that moves, and may be closed late. So it visits
@@ -136,6 +137,15 @@ def sweeps(
 def is_long(sweep: Sweep) -> bool:
     """Return whether a round of a sweep takes long."""
     return sweep.round_bytes > LONG_ROUND_S * sweep.bytes_per_s
+
+
+def makes_room(sweep: Sweep, rate_bytes_per_s: float) -> bool:
+    """Return whether a sweep that demotes can make the room for what comes up by regions.
+
+    A sweep that visits far more than the rate limit moves all of what it visits on a node that is
+    cold. So it is closed most of the time, and makes room in jerks.
+    """
+    return sweep.round_bytes <= LONG_ROUND_S * VISITED_PER_RATE * rate_bytes_per_s
 
 
 def scheme(sweep: Sweep, scope: Scope) -> Scheme:

@@ -16,8 +16,8 @@ from tierd.units import format_size
 IDLE_S_FIRST = 1.0
 IDLE_S_MAX = 600.0
 
-# The least idle time where a round takes long. Whether a round helps is known only when it is over.
-# With a shorter idle time a large node would exchange pages that are all alike for minutes.
+# The least idle time where a round of promotion takes long. Whether it helps is known only when it
+# is over. With a shorter idle time pages that are all alike would be exchanged for minutes.
 IDLE_S_LONG = 8.0
 
 # The idle time grows by this share of the time in which so much of what is visited goes down. While

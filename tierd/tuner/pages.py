@@ -205,7 +205,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
         before = descent.woken(before)
     seen = now.seen[node]
     least_s = max(now.idle_s_min, room.idle_s_min, IDLE_PER_LAG * seen.window_s)
-    if seen.is_long:
+    if any(one.is_long for _, one in climbs):
         least_s = max(least_s, IDLE_S_LONG)
     before = descent.learned(before, seen.seconds, least_s, in_vain=in_vain)
     # Room for what programs allocate is needed soon, whatever is idle the longest.

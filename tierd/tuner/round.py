@@ -9,7 +9,7 @@ from math import inf
 
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
 from tierd.plans.sampling import SAMPLED_S_MIN
-from tierd.plans.visits import is_long
+from tierd.plans.visits import makes_room
 from tierd.topology import huge_page_bytes
 from tierd.tuner.gate import Bar, fitting_bytes
 from tierd.tuner.habit import Habit
@@ -182,8 +182,11 @@ class FastNode:
 
         The slower nodes have room for `fits_bytes`.
         """
+        rates = {flow.migration.id: flow.migration.rate_max_bytes_per_s for flow in self.downs}
         return self.is_visited(fits_bytes) and any(
-            sweep.node == self.id and sweep.visit is Visit.demote and not is_long(sweep)
+            sweep.node == self.id
+            and sweep.visit is Visit.demote
+            and makes_room(sweep, rates[sweep.beside])
             for sweep in self.limits.sweeps
         )
 

@@ -15,7 +15,7 @@ from tierd.topology import Topology
 from tierd.tuner import pages
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
-from tierd.tuner.descent import IDLE_S_FIRST, Descent, Piece
+from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Piece
 from tierd.tuner.gate import CLOSED, OPEN, Room, Seen
 from tierd.tuner.pages import PagesState, Tick
 
@@ -242,6 +242,17 @@ def test_the_idle_time_is_some_windows_at_least() -> None:
     state = PagesState(descents={0: Descent(learned_s=0.001)})
     now = replace(tick(free_bytes=FLOOR), idle_s_min=0.0)
     assert pages.decide(state, now)[0].descents[0].idle_s == pytest.approx(IDLE_PER_LAG * 0.1)
+
+
+@pytest.mark.parametrize(("node", "waits"), [(0, False), (1, True)])
+def test_pages_are_idle_for_longer_where_rounds_of_promotion_take_long(
+    node: int, waits: bool
+) -> None:
+    """A round of the fast node itself says nothing about what came up."""
+    now = tick()
+    now = replace(now, seen={**now.seen, node: replace(now.seen[node], is_long=True)})
+    state, _ = pages.decide(PagesState(), now)
+    assert (state.descents[0].idle_s >= IDLE_S_LONG) is waits
 
 
 def test_a_program_that_allocates_does_not_wait_for_the_idle_time() -> None:

@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fixtures.readings import DOWN, LIMITS, MIB, UP, migration, reading
-from tierd.plans.plan import Direction, Migration
+from tests.fixtures.pages import PAGE_BYTES
+from tests.fixtures.readings import DOWN, LIMITS, MIB, RATE, UP, migration, reading
+from tierd.plans.plan import Direction, Migration, Sweep, Visit
+from tierd.plans.visits import LONG_ROUND_S, VISITED_PER_RATE
+from tierd.tuner.habit import Habit
+from tierd.tuner.heat import Heat
 from tierd.tuner.measurement import NodeMeasurement
-from tierd.tuner.round import FastNode
+from tierd.tuner.round import FastNode, fast_nodes
 
 # Node 2 promotes to node 1, as in three tiers, or to node 0 besides, as below two sockets.
 LAST_UP = migration(Direction.promote, 2, 1)
@@ -34,3 +38,22 @@ def test_the_heat_above_is_that_of_the_node_and_of_where_its_memory_goes_up_to(
     limits = replace(LIMITS, migrations=migrations)
     known = FastNode(node, nodes[node], (), (), seen, limits, 0.0)
     assert known.heat_above_bytes == above_mib * MIB
+
+
+@pytest.mark.parametrize(("rounds", "goes"), [(0.9, True), (1.1, False)])
+@pytest.mark.parametrize("times", [1, 4])
+def test_visits_make_room_where_a_round_at_twice_the_rate_is_short(
+    rounds: float, goes: bool, times: int
+) -> None:
+    """However fast the sweep is: one that is faster is closed more of the time."""
+    round_bytes = int(rounds * LONG_ROUND_S * VISITED_PER_RATE * RATE)
+    quota_bytes = int(times * VISITED_PER_RATE * RATE / 10)
+    sweep = Sweep(
+        "demote-pages-0-1", Visit.demote, 0, 1, 0, 2, quota_bytes, 100_000, PAGE_BYTES,
+        round_bytes, 1.0, False,
+    )  # fmt: skip
+    limits = replace(LIMITS, sweeps=(sweep,))
+    habits = {one.id: Habit(0.1) for one in (UP, DOWN)}
+    heats = dict.fromkeys((0, 1), Heat(0, 0.0, 0.0))
+    (node,) = fast_nodes(reading(), limits, habits, heats, 0.0)
+    assert node.goes_by_page(round_bytes) is goes
