@@ -6,7 +6,8 @@ arrive, or if as much hot memory is below as before.
 Rules of this file:
 1. Bytes are compared with bytes: what came up, with how much less waits. Heat shows a gain more
    clearly, because few samples hit on a node where nothing hot is. But heat never shows that moves
-   were in vain: the kernel tunes its sampling so that the heat of a node stays the same.
+   were in vain: regions come up when they were hit more often than usual, and a kernel that tunes
+   its sampling keeps the heat of a node the same.
 2. A single reading of what waits may be wrong by a fifth, and on a large node by many times: whole
    regions look hot for a moment. So a check has two halves, and compares their averages. If there
    are enough readings, these are averages of medians.
