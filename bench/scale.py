@@ -45,6 +45,9 @@ STALLS = 1_000
 # A run counts as settled in its last seconds.
 SETTLED_S = 60.0
 
+# Moves that are not worth it should have ended after so many seconds.
+FOUND_S = 120.0
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -108,6 +111,14 @@ class Cell:
     def settled_bytes_per_s(self) -> float:
         first, last = self.settled[0], self.settled[-1]
         return (_moved(last) - _moved(first)) / (last.at_s - first.at_s)
+
+    @property
+    def late_bytes_per_s(self) -> float | None:
+        """What moved per second after FOUND_S; None if the run was not longer."""
+        late = [look for look in self.looks if look.at_s >= FOUND_S]
+        if len(late) < 2:
+            return None
+        return (_moved(late[-1]) - _moved(late[0])) / (late[-1].at_s - late[0].at_s)
 
     def arrived_by(self, second: float) -> float:
         return next((one.arrived for one in reversed(self.looks) if one.at_s <= second), 0.0)
@@ -235,8 +246,9 @@ def _cell(raw: dict[str, Any]) -> Cell:
 # The table.
 
 COLUMNS = (
-    "GiB", "heat", "seeds", "arrived 1/2/4 min, end", "moved per hot byte", "settled, of the rate",
-    "moved/min", "served", "by nothing", "kdamond", "parks",
+    "GiB", "heat", "seeds", "arrived 1/2/4 min, end", "moved per hot byte",
+    "from minute 3 on, of the rate", "last minute, of the rate", "moved/min", "served",
+    "by nothing", "kdamond", "parks",
 )  # fmt: skip
 
 
@@ -262,6 +274,7 @@ def _row(cells: Sequence[Cell]) -> tuple[str, ...]:
         arrived += f" ({min(shares[-1]):.0%})"
     per_hot = [one.moved_bytes / one.hot_bytes if one.hot_bytes else 0.0 for one in cells]
     settled = [one.settled_bytes_per_s for one in cells]
+    late = [one.late_bytes_per_s for one in cells]
     rate = first.rate_max_bytes_per_s
     served = [one.served for one in cells]
     parks = [
@@ -275,13 +288,20 @@ def _row(cells: Sequence[Cell]) -> tuple[str, ...]:
         str(len(cells)),
         arrived,
         f"{statistics.median(per_hot):.1f} ({max(per_hot):.1f})",
-        f"{statistics.median(settled) / rate:.1%} ({max(settled) / rate:.1%})",
+        _of_rate([one for one in late if one is not None], rate),
+        _of_rate(settled, rate),
         f"{statistics.median(settled) * 60 / 1e9:.2f} GB",
         f"{statistics.median(served):.3f} ({min(served):.3f})",
         f"{statistics.median(one.served_by_nothing for one in cells):.3f}",
         f"{max(one.looks[-1].cpu_s / one.looks[-1].at_s for one in cells):.1%}",
         ", ".join(parks[:4]) + (f" and {len(parks) - 4} more" if len(parks) > 4 else "") or "-",
     )
+
+
+def _of_rate(bytes_per_s: Sequence[float], rate: float) -> str:
+    if not bytes_per_s:
+        return "-"
+    return f"{statistics.median(bytes_per_s) / rate:.1%} ({max(bytes_per_s) / rate:.1%})"
 
 
 # The command.

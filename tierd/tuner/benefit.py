@@ -105,22 +105,27 @@ class Half:
 
     @property
     def waiting_bytes(self) -> float:
-        return self._best.average
+        return self.waiting.average
 
     @property
     def noise_bytes(self) -> float:
         """How far `waiting_bytes` may be from the truth, by chance."""
-        return self._best.noise
+        return self.waiting.noise
 
     @property
-    def _best(self) -> Series:
-        return self.batches if self.batches.count >= BATCHES_MIN else self.readings
+    def waiting(self) -> Series:
+        """What waited: the medians, if there are enough of them."""
+        return self.batches if self.has_batches else self.readings
+
+    @property
+    def has_batches(self) -> bool:
+        return self.batches.count >= BATCHES_MIN
 
     def with_round(self, moves: Moves, promoted_bytes: int, joined_bytes: int) -> "Half":
         seconds, total_s = moves.seconds, self.seconds + moves.seconds
         batch, batches = (*self.batch, moves.waiting_bytes), self.batches
         if len(batch) == BATCH:
-            batch, batches = (), batches.plus(sorted(batch)[BATCH // 2])
+            batch, batches = (), batches.plus(_median(batch))
         return Half(
             total_s,
             moving(self.promoted_bytes, promoted_bytes, seconds, total_s),
@@ -144,15 +149,19 @@ class Check:
     promoted_bytes: int = 0
     demoted_bytes: int = 0
     joined_bytes: int = 0
+    lately: tuple[int, ...] = ()
+    """What waited in the last rounds, as many as `held_batch`."""
     lately_waiting_bytes: float = 0.0
     """What waits, averaged over CHANGED_S, or longer during a stop after a long check: there it
-    takes long to see something in readings that vary."""
+    takes long to see something in readings that vary. It is the average of medians of `lately`."""
     hold_off_s: float = 0.0
     """How much longer promotion is stopped."""
     held_after_s: float = 0.0
     """How long the check took that failed."""
     held_waiting: Series = field(default_factory=Series)
     """What waited when the check failed."""
+    held_batch: int = 1
+    """How many readings a value of `held_waiting` is the median of."""
     held_because: str = ""
     gained_bytes: float = 0.0
     """How much less waits by the checks that passed since one failed."""
@@ -174,9 +183,11 @@ def begin(moves: Moves) -> Check:
 
 def check(known: Check, moves: Moves) -> Check:
     """Return the state after one more round. Judge if the check is complete."""
-    lately_s = _lately_s(known)
-    lately = moving(known.lately_waiting_bytes, moves.waiting_bytes, moves.seconds, lately_s)
-    known = replace(known, lately_waiting_bytes=lately)
+    lately = (*known.lately, moves.waiting_bytes)[-known.held_batch :]
+    waits = known.lately_waiting_bytes
+    if len(lately) == known.held_batch:
+        waits = moving(waits, _median(lately), moves.seconds, _lately_s(known))
+    known = replace(known, lately=lately, lately_waiting_bytes=waits)
     if known.hold_off_s > 0:
         return _held(known, moves)
     known = _with_round(known, moves)
@@ -188,6 +199,11 @@ def check(known: Check, moves: Moves) -> Check:
     if not _can_tell(known) and known.since_s < UNSURE_S_MAX:
         return known
     return _judged(known, moves)
+
+
+def _median(readings: tuple[int, ...]) -> int:
+    """Return the reading in the middle. The module `statistics` would take long to load."""
+    return sorted(readings)[len(readings) // 2]
 
 
 def _lately_s(known: Check) -> float:
@@ -243,7 +259,8 @@ def _held(known: Check, moves: Moves) -> Check:
     known = replace(_anew(known, moves), hold_off_s=max(0.0, known.hold_off_s - moves.seconds))
     held = known.held_waiting
     changed = abs(known.lately_waiting_bytes - held.average)
-    chance = held.noise_of(_lately_s(known) / moves.seconds)
+    # Medians that follow one another have most of their readings in common.
+    chance = held.noise_of(_lately_s(known) / moves.seconds / known.held_batch)
     least = CHANGED_SHARE * max(held.average, 1) + chance
     if changed > least and not known.ended_by_change:
         return replace(begin(moves), ended_by_change=True)
@@ -267,8 +284,10 @@ def _judged(known: Check, moves: Moves) -> Check:
         in_vain=True,
         hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / share),
         held_after_s=known.since_s,
-        lately_waiting_bytes=known.second.readings.average,
-        held_waiting=known.second.readings,
+        lately_waiting_bytes=known.second.waiting.average,
+        held_waiting=known.second.waiting,
+        held_batch=BATCH if known.second.has_batches else 1,
+        lately=(),
         held_because=why,
     )
 

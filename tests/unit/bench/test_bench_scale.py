@@ -90,8 +90,17 @@ def test_a_row_has_medians_and_the_worst() -> None:
     parked = cell(3, 0.2, Park(54.2, 0, "as much waits as before", 0.21))
     row = scale.table([cell(1, 1.0), cell(2, 0.9), parked]).splitlines()[-1]
     assert "| 3 | 90% 90% 90% 90% (20%) |" in row
-    assert "| 2.0 (2.0) | 10.0% (10.0%) | 0.06 GB |" in row
+    assert "| 2.0 (2.0) | 10.0% (10.0%) | 10.0% (10.0%) | 0.06 GB |" in row
     assert "54 s at 21%" in row
+
+
+def test_what_moved_early_is_not_what_moved_late() -> None:
+    looks = tuple(
+        Look(at_s, 1.0, 1.0, moved, 0) for at_s, moved in ((0, 0), (120, 900), (220, 1000))
+    )
+    one = replace(cell(1, 1.0), looks=looks)
+    assert one.late_bytes_per_s == 1.0
+    assert replace(one, looks=looks[:2]).late_bytes_per_s is None
 
 
 def test_cells_are_kept_in_a_file(tmp_path: Path) -> None:

@@ -304,6 +304,28 @@ def test_memory_that_is_hot_now_and_then_ends_one_stop_and_not_each() -> None:
     assert parked(decision)
 
 
+@pytest.mark.parametrize(("later_gib", "ends"), [(8, 0), (80, 20)])
+def test_readings_of_any_size_do_not_end_a_long_stop_and_a_change_does(
+    later_gib: int, ends: int
+) -> None:
+    """As uniform heat on 64 + 512 GiB: now and then half of the node looks hot for a moment."""
+    ended = 0
+    for seed in range(20):
+        random = Random(seed)
+        one = moves(waiting=8 * GIB, total=16 * GIB, promoted=10_000_000, rate=20_000_000)
+        one = replace(one, seconds=0.5)
+        state, rounds, later = benefit.begin(one), 0, 0
+        while later < 400 and rounds < 4000:
+            rounds += 1
+            later += bool(later or state.hold_off_s)
+            usual = random.gauss(later_gib if later else 8, 1)
+            waiting = int(GIB * (300 if random.random() < 0.05 else usual))
+            state = benefit.check(state, replace(one, waiting_bytes=waiting))
+        assert later == 400
+        ended += not state.hold_off_s or state.ended_by_change
+    assert ended == ends
+
+
 def test_after_a_check_that_passes_a_change_counts_again() -> None:
     memory, _ = run([300 * MIB] * ROUNDS, RATE)
     node = memory.nodes[0]
