@@ -67,8 +67,8 @@ def section(simulated: Sequence[Cell], held_out: Sequence[Cell], guests: Sequenc
     if held_out:
         lines += ["", "**Held out**: at these nobody looked when faults were mended", ""]
         lines += table(held_out)
-    if guests:
-        lines += ["", "**On real kernels, in virtual machines**", "", *table(guests)]
+    for kernel, found in groupby(guests, lambda one: one.kernel):
+        lines += ["", f"**In virtual machines with Linux {kernel}**", "", *table(tuple(found))]
     return "\n".join(lines)
 
 
