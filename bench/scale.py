@@ -109,16 +109,13 @@ class Cell:
 
     @property
     def settled_bytes_per_s(self) -> float:
-        first, last = self.settled[0], self.settled[-1]
-        return (_moved(last) - _moved(first)) / (last.at_s - first.at_s)
+        return _moved_per_s(self.settled)
 
     @property
     def late_bytes_per_s(self) -> float | None:
         """What moved per second after FOUND_S; None if the run was not longer."""
         late = [look for look in self.looks if look.at_s >= FOUND_S]
-        if len(late) < 2:
-            return None
-        return (_moved(late[-1]) - _moved(late[0])) / (late[-1].at_s - late[0].at_s)
+        return _moved_per_s(late) if len(late) > 1 else None
 
     def arrived_by(self, second: float) -> float:
         return next((one.arrived for one in reversed(self.looks) if one.at_s <= second), 0.0)
@@ -126,6 +123,11 @@ class Cell:
 
 def _moved(look: Look) -> int:
     return look.promoted_bytes + look.demoted_bytes
+
+
+def _moved_per_s(looks: Sequence[Look]) -> float:
+    first, last = looks[0], looks[-1]
+    return (_moved(last) - _moved(first)) / (last.at_s - first.at_s)
 
 
 @dataclass

@@ -115,11 +115,12 @@ class Half:
     @property
     def waiting(self) -> Series:
         """What waited: the medians, if there are enough of them."""
-        return self.batches if self.has_batches else self.readings
+        return self.readings if self.per_value == 1 else self.batches
 
     @property
-    def has_batches(self) -> bool:
-        return self.batches.count >= BATCHES_MIN
+    def per_value(self) -> int:
+        """How many readings a value of `waiting` is the median of."""
+        return BATCH if self.batches.count >= BATCHES_MIN else 1
 
     def with_round(self, moves: Moves, promoted_bytes: int, joined_bytes: int) -> "Half":
         seconds, total_s = moves.seconds, self.seconds + moves.seconds
@@ -150,7 +151,7 @@ class Check:
     demoted_bytes: int = 0
     joined_bytes: int = 0
     lately: tuple[int, ...] = ()
-    """What waited in the last rounds, as many as `held_batch`."""
+    """What waited in the last rounds, as many as `held.per_value`."""
     lately_waiting_bytes: float = 0.0
     """What waits, averaged over CHANGED_S, or longer during a stop after a long check: there it
     takes long to see something in readings that vary. It is the average of medians of `lately`."""
@@ -158,10 +159,8 @@ class Check:
     """How much longer promotion is stopped."""
     held_after_s: float = 0.0
     """How long the check took that failed."""
-    held_waiting: Series = field(default_factory=Series)
-    """What waited when the check failed."""
-    held_batch: int = 1
-    """How many readings a value of `held_waiting` is the median of."""
+    held: Half = field(default_factory=Half)
+    """The second half of the check that failed."""
     held_because: str = ""
     gained_bytes: float = 0.0
     """How much less waits by the checks that passed since one failed."""
@@ -183,9 +182,10 @@ def begin(moves: Moves) -> Check:
 
 def check(known: Check, moves: Moves) -> Check:
     """Return the state after one more round. Judge if the check is complete."""
-    lately = (*known.lately, moves.waiting_bytes)[-known.held_batch :]
+    per_value = known.held.per_value
+    lately = (*known.lately, moves.waiting_bytes)[-per_value:]
     waits = known.lately_waiting_bytes
-    if len(lately) == known.held_batch:
+    if len(lately) == per_value:
         waits = moving(waits, _median(lately), moves.seconds, _lately_s(known))
     known = replace(known, lately=lately, lately_waiting_bytes=waits)
     if known.hold_off_s > 0:
@@ -257,11 +257,11 @@ def _noise_bytes(known: Check) -> float:
 def _held(known: Check, moves: Moves) -> Check:
     """Return the state after one more round of a stop."""
     known = replace(_anew(known, moves), hold_off_s=max(0.0, known.hold_off_s - moves.seconds))
-    held = known.held_waiting
-    changed = abs(known.lately_waiting_bytes - held.average)
+    held = known.held
+    changed = abs(known.lately_waiting_bytes - held.waiting_bytes)
     # Medians that follow one another have most of their readings in common.
-    chance = held.noise_of(_lately_s(known) / moves.seconds / known.held_batch)
-    least = CHANGED_SHARE * max(held.average, 1) + chance
+    chance = held.waiting.noise_of(_lately_s(known) / moves.seconds / held.per_value)
+    least = CHANGED_SHARE * max(held.waiting_bytes, 1) + chance
     if changed > least and not known.ended_by_change:
         return replace(begin(moves), ended_by_change=True)
     return known if known.hold_off_s else replace(known, ended_by_change=False, held_after_s=0.0)
@@ -284,10 +284,9 @@ def _judged(known: Check, moves: Moves) -> Check:
         in_vain=True,
         hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / share),
         held_after_s=known.since_s,
-        lately_waiting_bytes=known.second.waiting.average,
-        held_waiting=known.second.waiting,
-        held_batch=BATCH if known.second.has_batches else 1,
+        held=known.second,
         lately=(),
+        lately_waiting_bytes=known.second.waiting_bytes,
         held_because=why,
     )
 

@@ -182,12 +182,11 @@ class FastNode:
 
         The slower nodes have room for `fits_bytes`.
         """
-        rates = {flow.migration.id: flow.migration.rate_max_bytes_per_s for flow in self.downs}
         return self.is_visited(fits_bytes) and any(
-            sweep.node == self.id
-            and sweep.visit is Visit.demote
-            and makes_room(sweep, rates[sweep.beside])
+            makes_room(sweep, flow.migration.rate_max_bytes_per_s)
             for sweep in self.limits.sweeps
+            for flow in self.downs
+            if sweep.visit is Visit.demote and sweep.beside == flow.migration.id
         )
 
     def is_visited(self, fits_bytes: float) -> bool:
