@@ -6,6 +6,7 @@ where damon_stat is on.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from tierd.clock import Clock
 from tierd.errors import TierdError, Unsupported
@@ -24,6 +25,7 @@ FOLDER = "sys/module/damon_stat/parameters"
 
 # The module renews its figures every five seconds.
 LOOK_S = 10.0
+LOOKS_PER_MINUTE = round(MINUTE_S / LOOK_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +76,16 @@ def run(around: Around, topology: Topology, for_s: float | None) -> int:
     before = minutes.moment(around.sysfs, topology, around.clock)
     lines = Joiner(lambda line: around.write(line_text(line)))
     now = _Watching(around.clock.monotonic(), before, lines)
-    end_s = None if for_s is None else now.began_s + max(for_s, MINUTE_S)
-    due_s = now.began_s
+    most = None if for_s is None else ceil(max(for_s, MINUTE_S) / LOOK_S)
+    # Looks are counted. A sum of times is not exact, and the last minute would be lost to it.
+    looked = 0
     try:
-        while end_s is None or due_s < end_s:
-            due_s += LOOK_S
-            if not minutes.waited(around.inbox, around.clock, due_s):
+        while most is None or looked < most:
+            looked += 1
+            if not minutes.waited(around.inbox, around.clock, now.began_s + looked * LOOK_S):
                 break
             _look(around, now)
-            if due_s - now.began_s >= MINUTE_S * (now.minutes + 1):
+            if looked % LOOKS_PER_MINUTE == 0:
                 _minute(around, now, topology, size_bytes)
     finally:
         now.lines.end()

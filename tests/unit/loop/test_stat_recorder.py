@@ -72,6 +72,12 @@ def test_minutes_are_recorded_and_no_file_is_written(root: Path) -> None:
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("now_s", [0.1, 123.45, 12345.6789, 456789.987654321])
+def test_no_minute_is_lost_whatever_the_clock_says(root: Path, now_s: float) -> None:
+    assert record(root, 60, Clock(now_s))[0] == 1
+    assert record(root, 300, Clock(now_s))[0] == 5
+
+
 def test_a_signal_ends_it_and_what_was_seen_is_kept(root: Path) -> None:
     minutes, found = record(root, None, Clock(stop_s=150))
     assert (minutes, found.minutes) == (2, 2)
