@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.boots import told
 from tests.e2e.records import HOT_BYTES, HOT_HZ
-from tierd.profile import profile
+from tierd.profile import from_profile, profile
 from tierd.profile.profile import Source
 from tierd.profile.rates import TOUCHES_HZ
 from tierd.sim import machine_model
@@ -50,7 +50,15 @@ def test_regions_say_how_much_is_hot_less_exactly(series: str) -> None:
     found = profile.parse("profile", facts["profile"])
     assert (found.header.source, found.minutes) == (Source.sensors, 1)
     size, slow = found.header.tier_bytes[1], found.lines[-1].heat[1]
-    assert abs(sum(slow[1:]) - HOT_BYTES / size) < 0.15, slow
+    # A short window sees memory that is touched now and then as less memory that is hotter. So
+    # the touches are counted well, and the memory is not: not more than there is, by chance.
+    touches_hz = sum(share * hz for share, hz in zip(slow, TOUCHES_HZ, strict=True))
+    assert 1 / 4 < touches_hz * size / (HOT_HZ * HOT_BYTES) < 4, slow
+    assert sum(slow[1:]) < HOT_BYTES / size + 0.15, slow
+    # The truth lies between the two ways to read a count of regions.
+    work = from_profile.work(found, "profile")
+    (dense,), (level,) = work.dense, work.level
+    assert dense.load.needed_bytes(0.9) < HOT_BYTES < level.load.needed_bytes(0.9), slow
 
 
 def damon_stat(facts: Any, series: str) -> None:
@@ -63,5 +71,7 @@ def damon_stat(facts: Any, series: str) -> None:
     found = profile.parse("damon_stat", facts["profile"])
     assert (found.header.source, found.minutes) == (Source.damon_stat, 1)
     (shares,) = found.lines[-1].heat
-    # A sixth of the machine is hot, and regions count whole.
-    assert HOT_BYTES / found.header.tier_bytes[0] / 2 < sum(shares[1:]) < 0.9, shares
+    # A sixth of the machine is hot, and regions count whole. All else may count as touched once:
+    # in the first minute of damon_stat no memory was idle for a minute yet.
+    warm = sum(share for share, hz in zip(shares, TOUCHES_HZ, strict=True) if hz > 0.16)
+    assert HOT_BYTES / found.header.tier_bytes[0] / 2 < warm < 0.9, shares

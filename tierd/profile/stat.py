@@ -57,7 +57,11 @@ def says_nothing(stat: Stat) -> bool:
 
 
 def classes(stats: Sequence[Stat], size_bytes: int) -> tuple[float, ...]:
-    """Return the mean bytes in each class of `rates` on a machine of this size."""
+    """Return the mean bytes in each class of `rates` on a machine of this size.
+
+    In the first minute of damon_stat no memory was idle for a minute. So memory that nobody touches
+    has class 1 or 2 then.
+    """
     found = [0.0] * CLASSES
     for stat in stats:
         each = size_bytes / PERCENTILES / len(stats)
