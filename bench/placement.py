@@ -6,6 +6,7 @@ It asks move_pages(2), page by page, so it also knows which pages changed their 
 import ctypes
 import platform
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,14 +91,15 @@ def of(pid: int) -> Placement:
     return Placement(nodes)
 
 
-def put_back(pid: int, wanted: Placement, order: tuple[int, ...]) -> None:
-    """Move pages to where they were, node by node.
+def put_back(wanted: Mapping[int, Placement], order: tuple[int, ...]) -> None:
+    """Move the pages of processes to where they were, node by node. Keys are pids.
 
     A node that has room for more comes first. The pages that leave others make room there.
     """
-    now = of(pid)
+    now = {pid: of(pid) for pid in wanted}
     for node in order:
-        _move_pages(pid, now.astray(wanted, node), node)
+        for pid, one in wanted.items():
+            _move_pages(pid, now[pid].astray(one, node), node)
 
 
 def _move_pages(pid: int, addresses: "array[int]", node: int | None) -> "array[int]":

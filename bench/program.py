@@ -3,7 +3,7 @@
 They are Debian's packages, unchanged. In `driver` {items} and {seconds} stand for numbers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,9 @@ class Program:
     """A server that the driver finds at SOCKET; none if the driver does everything."""
     times_fast: float = 1.3
     """The size of all items, divided by that of the fast node. More take longer to fill in."""
+    hog_share: float = 0.0
+    """The share of the free memory of the fast node that another process takes first. That process
+    never touches its memory again."""
 
     def items(self, fast_bytes: int) -> int:
         """Return how many items the program gets, for a fast node of this size."""
@@ -46,6 +49,7 @@ CONTENDERS = {
     "none": Turn("no tiering", "none"),
     "numab2": Turn("NUMA balancing mode 2, with demotion by reclaim", "numab2"),
     "tierd": Turn("tierd, `tuner: demand`", "demand"),
+    "hmsdk": Turn("the policy that HMSDK generates, through damo", "hmsdk"),
     "record": Turn("tierd record, which moves nothing", "record"),
     "all-fast": Turn("no tiering, all memory as fast as the fast node", "none", True),
 }
@@ -60,20 +64,39 @@ _MASIM = "/job/project/bench/masim"
 # All regions of a configuration together.
 _MASIM_BYTES = 200_000_000
 
-PROGRAMS = (
-    Program(
-        "redis",
-        "redis, values of 4000 bytes, GET by Zipf 0.99",
-        ("/job/keys", "redis", *_KEYS),
-        # The page of the value, and what redis keeps for each key.
-        item_bytes=4200,
-        # No snapshots and no log of writes: they would measure the disk. The driver fills redis by
-        # a command for debugging.
-        server=(
-            "redis-server", "--port", "0", "--unixsocket", SOCKET, "--save", "",
-            "--appendonly", "no", "--enable-debug-command", "yes",
-        ),
+_REDIS = Program(
+    "redis",
+    "redis, values of 4000 bytes, GET by Zipf 0.99",
+    ("/job/keys", "redis", *_KEYS),
+    # The page of the value, and what redis keeps for each key.
+    item_bytes=4200,
+    # No snapshots and no log of writes: they would measure the disk. The driver fills redis by a
+    # command for debugging.
+    server=(
+        "redis-server", "--port", "0", "--unixsocket", SOCKET, "--save", "",
+        "--appendonly", "no", "--enable-debug-command", "yes",
     ),
+)  # fmt: skip
+
+# HMSDK's own benchmark: redis is a tenth as large as the fast node, and comes after cold memory
+# that takes most of it. It has eight sizes from 86 to 98 %.
+HOG_PERCENTS = (86, 88, 90, 92, 94, 96, 97, 98)
+
+
+def beside_hog(program: Program, percent: int) -> Program:
+    """Return the program as HMSDK runs it, beside cold memory of this size."""
+    return replace(
+        program,
+        name=f"{program.name}-beside-{percent}",
+        title=f"{program.title}, beside cold memory of {percent} % of the fast node",
+        times_fast=0.1,
+        hog_share=percent / 100,
+    )
+
+
+PROGRAMS = (
+    _REDIS,
+    *(beside_hog(_REDIS, percent) for percent in HOG_PERCENTS),
     Program(
         "memcached",
         "memcached, values of 4000 bytes, get by Zipf 0.99",

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,8 @@ class Service:
     server: int
     asking: "subprocess.Popen[bytes]"
     said: Path
-    at_first: placement.Placement
+    at_first: Mapping[int, placement.Placement]
+    """Where all pages were, by the pid of their process: the server, and who holds cold memory."""
     switch: Switch
 
     def wait(self, end_s: float, recorder: Recorder | None = None) -> None:
@@ -114,6 +116,19 @@ def progress(words: str) -> None:
     Path("/dev/console").write_text(f"{time.monotonic():.0f} s: {words}\n")
 
 
+def hogged(size_bytes: int) -> "subprocess.Popen[bytes] | None":
+    """Start a process that holds so much memory, and wait until it has it."""
+    if not size_bytes:
+        return None
+    command = (sys.executable, "-m", "bench.hog", str(size_bytes))
+    hog = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert hog.stdout is not None
+    # The end of the output comes too if the process dies.
+    if not hog.stdout.readline():
+        raise BenchError(f"{command}: ended with {hog.wait()}")
+    return hog
+
+
 def wait_for_socket(server: "subprocess.Popen[bytes]") -> None:
     end_s = time.monotonic() + START_S_MAX
     while not Path(program.SOCKET).is_socket():
@@ -138,10 +153,11 @@ def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> d
     even = program.CONTENDERS[name].even
     after_s = min(lengths.after, EVEN_S) if even else lengths.after
     where = running.place
+    nodes = (where.fast, where.slow)
     progress(f"{name}: putting pages back")
     service.switch.set(Mode.off)
     contender.quiet()
-    placement.put_back(service.server, service.at_first, (where.slow, where.fast))
+    placement.put_back(service.at_first, (where.slow, where.fast))
     mode = Mode.even if even else Mode.slow
     service.switch.set(mode)
     turn_s = time.monotonic()
@@ -166,6 +182,7 @@ def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> d
     running.stop()
     service.switch.set(Mode.off)
     after = placement.of(service.server)
+    cold = [placement.of(pid) for pid in service.at_first if pid != service.server]
     recorded = {"profile": probe.text(running.profile)} if running.profile.exists() else {}
     return {
         **recorded,
@@ -181,11 +198,12 @@ def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> d
         "end_s": round(end_s, 2),
         "samples": recorder.columns,
         "pages": {
-            "first": {str(node): before.on(node) for node in (where.fast, where.slow)},
-            "last": {str(node): after.on(node) for node in (where.fast, where.slow)},
+            "first": {str(node): before.on(node) for node in nodes},
+            "last": {str(node): after.on(node) for node in nodes},
+            "cold": {str(node): sum(one.on(node) for one in cold) for node in nodes},
             "up": before.went(after, where.slow, where.fast),
             "down": before.went(after, where.fast, where.slow),
-            "put_back": service.at_first.went(before, where.fast, where.fast),
+            "put_back": service.at_first[service.server].went(before, where.fast, where.fast),
         },
         **spent,
     }
@@ -208,7 +226,9 @@ def run(
     with (folder / "server.log").open("wb") as log, said.open("wb") as out:
         server: subprocess.Popen[bytes] | None = None
         asking: subprocess.Popen[bytes] | None = None
+        hog: subprocess.Popen[bytes] | None = None
         try:
+            hog = hogged(round(chosen.hog_share * free[str(where.fast)]))
             if chosen.server:
                 server = subprocess.Popen(chosen.server, stdout=log, stderr=log, cwd=folder)
                 wait_for_socket(server)
@@ -218,10 +238,11 @@ def run(
             wait_until_filled(said, asking)
             holder = server or asking
             pid = driven.data_pid(said.read_text()) or holder.pid
-            service = Service(pid, asking, said, placement.of(pid), switch)
+            at_first = {one: placement.of(one) for one in (pid, *([hog.pid] if hog else ()))}
+            service = Service(pid, asking, said, at_first, switch)
             found = all_turns(names, service, where, arguments, folder)
         finally:
-            for process in (asking, server):
+            for process in (asking, server, hog):
                 if process is not None:
                     process.kill()
                     process.wait()

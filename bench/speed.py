@@ -60,6 +60,19 @@ HEADS = ("contender", "n", "operations, first half minute", "operations, settled
          "lost hot-seconds", "kdamonds s", "daemon s", "host")  # fmt: skip
 
 
+HOGS = """## Redis beside cold memory
+
+This is HMSDK's own benchmark, at our size. A process takes most of the fast node and never touches
+it again. Then redis comes, a tenth as large as the fast node, and part of it finds no room there.
+*Slowdown* is how many times as many operations a second redis has in `all-fast` as with the
+contender, settled. *Left* is the share of redis's memory that is on the slow node.
+"""
+
+HOG_HEADS = ("kernel", "cold memory, of the fast node", "contender", "n",
+             "on the slow node at first", "left on it", "slowdown", "p99, settled", "moved MiB",
+             "host")  # fmt: skip
+
+
 def folder(cap: int) -> Path:
     """Return where the cells with this cap are kept."""
     return FOLDER / f"{cap // 1_000_000}MBs"
@@ -73,8 +86,11 @@ def kept() -> tuple[Cell, ...]:
 def page(found: Sequence[Cell]) -> str:
     """Return the text of the page."""
     compared = list(comparisons(found))
-    parts = [INTRODUCTION, "## tierd against the others\n", *verdicts(compared), FIGURES]
-    for key, one in compared:
+    alone = [(key, one) for key, one in compared if not program.BY_NAME[key[0]].hog_share]
+    beside = [(key, one) for key, one in compared if program.BY_NAME[key[0]].hog_share]
+    parts = [INTRODUCTION, "## tierd against the others\n", *verdicts(alone), FIGURES]
+    parts += cold_hogs(beside) if beside else []
+    for key, one in alone:
         parts += [f"## {title(key)}\n", setting(one), ""]
         parts += [*table(one), f"![{title(key)}]({PICTURES}/{picture(key)})\n"]
     parts += [comparison.LIMITS]
@@ -153,6 +169,31 @@ def verdict(early: Sequence[float], late: Sequence[float], waited: float) -> str
     if worse:
         return f"**tierd loses** {' and '.join(worse)}"
     return "tierd wins" if median(late) > 1 + SAME else "alike"
+
+
+def cold_hogs(compared: Sequence[tuple[Key, Comparison]]) -> list[str]:
+    """Return the table that HMSDK shows: one program beside cold memory of several sizes."""
+    rows: list[tuple[str, ...]] = [HOG_HEADS]
+    for key, one in compared:
+        top = one.trials.get(TOP, ())
+        for name, trials in one.trials.items():
+            rates = throughput.relative(top, trials, "settled")
+            late = throughput.relative(trials, top, "settled", lambda window: window.p99_us)
+            rows.append(
+                (
+                    key[1],
+                    f"{program.BY_NAME[key[0]].hog_share:.0%}",
+                    f"`{name}`",
+                    str(len(trials)),
+                    _shown(trials, lambda t: t.slow_shares[0], "{:.1%}"),
+                    _shown(trials, lambda t: t.slow_shares[1], "{:.1%}"),
+                    spread(rates),
+                    spread(late),
+                    _shown(trials, lambda t: t.moved_bytes / ranking.MIB, "{:.0f}"),
+                    _shown(trials, lambda t: t.waited, "{:.2f}"),
+                )
+            )
+    return [HOGS, *(f"{key[1]}, {key[0]}: {setting(one)}" for key, one in compared), *lines(rows)]
 
 
 def setting(one: Comparison) -> str:

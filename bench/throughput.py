@@ -4,7 +4,7 @@ A trial has three windows: `before` the configuration was started, the `first ha
 was in force, and `settled`, the last quarter of a minute.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -45,6 +45,8 @@ class Trial:
     fill_s: float
     fast_bytes: tuple[int, int]
     """The program's memory on the fast node, at the beginning and at the end."""
+    slow_shares: tuple[float, float]
+    """The share of the program's memory that is not there, at the beginning and at the end."""
     moved_bytes: int
     """What the kernel counts as moved, by whom and from where to where ever."""
     up_bytes: int
@@ -82,6 +84,7 @@ def trial(configuration: str, number: int, seen: dict[str, Any]) -> Trial:
         {name: window(seen, *bounds[name]) for name in WINDOWS},
         seen["fill_s"],
         (pages["first"][fast] * PAGE, pages["last"][fast] * PAGE),
+        (slow_share(pages["first"], fast), slow_share(pages["last"], fast)),
         (samples["moved"][-1] - samples["moved"][0]) * PAGE,
         pages["up"] * PAGE,
         pages["down"] * PAGE,
@@ -90,6 +93,11 @@ def trial(configuration: str, number: int, seen: dict[str, Any]) -> Trial:
         seen["kdamond_cpu_s"],
         seen["daemon_cpu_s"],
     )
+
+
+def slow_share(pages: Mapping[str, int], fast: str) -> float:
+    """Return the share of pages that are not on the fast node."""
+    return 1 - pages[fast] / (sum(pages.values()) or 1)
 
 
 def waited(seen: dict[str, Any], begin_s: float) -> float | None:

@@ -90,3 +90,21 @@ def test_trials_that_are_compared_are_of_one_host_and_one_commit() -> None:
     for key, one in speed.comparisons(speed.kept()):
         made = [cell.seen["made"] for cells in one.cells.values() for cell in cells]
         assert len({(about["host"], about["commit"]) for about in made}) == 1, key
+
+
+def test_programs_beside_cold_memory_have_a_table_of_their_own() -> None:
+    rates = {"none": (800,) * 3, "tierd": (950,) * 3, "all-fast": (1000,) * 3}
+    pages = {"first": {"0": 1000, "1": 3000}, "last": {"0": 3990, "1": 10}, "up": 2990, "down": 0}
+    found = [
+        Cell(Key("7.2", name, "redis-beside-98", number), seen(after=rate, pages=pages))
+        for name, rates in rates.items()
+        for number, rate in enumerate(rates, start=1)
+    ]
+    text = speed.page([*found, *cells({"none": (1000,) * 3, "tierd": (1000,) * 3})])
+    assert row(text, "7.2", "98%", "`tierd`", "3")[4:7] == [
+        "75.0%", "0.2%", "1.05 (1.05 to 1.05)"
+    ]  # fmt: skip
+    assert row(text, "7.2", "98%", "`none`", "3")[6] == "1.25 (1.25 to 1.25)"
+    head = text[: text.index("## Figures")]
+    assert "redis-beside" not in head
+    assert "redis" in head
