@@ -35,9 +35,9 @@ this page from the cells in `data/programs/`.
 FIGURES = """## Figures
 
 All contenders of a trial have their turns in one boot, beside one program, and begin with the same
-placement of its pages. The next trial is another boot, in which another contender is the first. So
-a figure is compared within its boot only: rates and p99 are divided by those of `all-fast` in the
-same boot. p99 of different hosts are never compared.
+placement of its pages. In the next trial another contender is the first, in the same boot or in
+another one. So a figure is compared within its trial only: rates and p99 are divided by those of
+`all-fast` in the same trial. p99 of different hosts are never compared.
 
 - *operations*: a second, by the driver's clock. *first half minute*: from when the contender is in
   force. *settled*: the last 15 seconds. While a contender starts, memory does not wait, and nothing
@@ -48,7 +48,8 @@ same boot. p99 of different hosts are never compared.
   slow node at first and is on the fast node at last. A dash: less than 1 MiB came up and stayed.
 - *lost hot-seconds*: the time in force, weighted by the share that the fast node did not serve.
 - *kdamonds*, *daemon*: seconds of an emulated processor, in the whole time in force. A dash means
-  that it could not be read.
+  that it could not be read. In cells of commits before 26 November 2026 the daemon's time has some
+  six seconds more: what it took to start.
 - *host*: seconds that the emulator waited for a processor of the host, per second. Above 0.25 the
   host had too much other work, and nothing is judged.
 - A figure is the median of n trials, and of an even number of trials both middle values. In
