@@ -129,3 +129,20 @@ def test_sweeps_that_open_and_close_are_no_drift(series: str) -> None:
     made.run(11)
     assert len(found) == 95
     assert set(found) == {()}
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+def test_room_that_lies_unused_is_filled_with_what_is_lukewarm(series: str) -> None:
+    """A page is touched every ten seconds on average, and nothing has to go down for it."""
+    store = zipf.store("store", 150 * MIB, skew=0.99, mean_hz=0.1)
+    made = loop(
+        series, "two-tier", cold("cold", FAST, 200), Scatter(store.sets, (1,)),
+        config=Config(tuner=Tuner.demand, rate_max_bytes_per_s=DEFAULT_RATE),
+    )  # fmt: skip
+    moved: list[int] = []
+    made.do(115, lambda: moved.append(made.kernel.memory.counters.pgmigrate_success * 4096))
+    made.run(120)
+    # Half of its pages have 96 % of its touches.
+    assert store.served(made.kernel.memory, FAST) >= 0.975
+    # What came up stays: each page moved once.
+    assert moved[0] <= 100 * MIB

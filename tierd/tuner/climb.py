@@ -23,6 +23,7 @@ from tierd.tuner.gate import (
     until,
     yield_share,
 )
+from tierd.tuner.lag import Limit, is_roomy, limit
 from tierd.units import format_duration_us
 
 # Promotion begins when this part of the room ahead is free, and waits when nothing is. Between the
@@ -50,9 +51,6 @@ LEFT_WINDOWS = 5
 
 # If the sweep that promotes is behind by more than so many times the lag, it comes closer first.
 FAR = 2.0
-
-# The factor by which the lag grows from round to round, until too many pages come up.
-GROWTH = 2.0
 
 # The idle time is at least so many times the lag in the first round after heat has risen. Pages
 # between these two bars stay where they are.
@@ -174,6 +172,11 @@ class Climb:
         return IDLE_PER_LAG * APART ** min(self.rounds_since_rise, APART_ROUNDS_MAX)
 
     @property
+    def came_share(self) -> float | None:
+        """The share of what was visited in this round that came up; None if nothing was visited."""
+        return self.came_bytes / self.visited_bytes if self.visited_bytes else None
+
+    @property
     def calm(self) -> bool:
         """True if a round is over, and heat has not risen since."""
         return self.calm_heat is not None
@@ -212,7 +215,8 @@ class Climb:
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a tick, and which of its two sweeps open or close."""
     room = _usable(before, room)
-    now = replace(before, lag_s=min(before.lag_s, idle_s / before.idle_per_lag))
+    lag = limit(seen, room, idle_s / before.idle_per_lag, before.came_share)
+    now = replace(before, lag_s=min(before.lag_s, lag.longest_s))
     now = _gained(_touched(_felt(now, seen), seen), seen, room)
     now = replace(
         now,
@@ -228,13 +232,13 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         case Stage.clears if now.stage_s >= now.stage_ends_s:
             return _enter(now, Stage.takes), {}
         case Stage.takes:
-            return _taking(now, seen, room, idle_s)
+            return _taking(now, seen, room, lag)
         case Stage.drains if now.stage_s >= now.stage_ends_s:
             if seen.behind_bytes > LEFT_WINDOWS * seen.window_bytes:
                 # It took longer than was thought.
                 return _draining(now, _drain_s(seen))
             done = now.fills or now.is_over(seen.round_bytes)
-            return _ended(now, seen, room, idle_s) if done else (_enter(now, Stage.waits), {})
+            return _ended(now, seen, room, lag) if done else (_enter(now, Stage.waits), {})
         case Stage.waits:
             if not room.stopped and not room.reserved_bytes:
                 now = replace(
@@ -245,7 +249,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             if begins and not now.gain.in_vain:
                 return _clearing(now, seen)
             if now.gain.in_vain or now.waited_s > max(idle_s, now.took_s):
-                return _ended(now, seen, room, idle_s)
+                return _ended(now, seen, room, lag)
         case _:
             pass
     return now, {}
@@ -294,7 +298,7 @@ def _is_close(seen: Seen) -> bool:
     return seen.behind_bytes <= CLOSE_S * seen.bytes_per_s
 
 
-def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
+def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
     now = replace(now, took_s=now.took_s + seen.seconds, lap_s=now.lap_s + seen.seconds)
     # What was cleared and not visited yet. If both sweeps stopped now, all of it would look young
     # when they go on. So the sweep that promotes visits it first, and there must be room for that.
@@ -310,7 +314,7 @@ def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         # It has caught up: it would visit pages that were not cleared in this round.
         return _clearing(now, seen)
     if now.lap_s >= max(LAP_S, LAP_LAGS * now.lag_s):
-        now, longer_s = _lapped(now, seen, idle_s)
+        now, longer_s = _lapped(now, seen, lag)
         if longer_s > 0:
             # The sweep that clears goes on, and the other one waits for as long.
             later = Gate(is_open=False, then_open=True, after_s=longer_s)
@@ -322,18 +326,18 @@ def _taking(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     return now, {Visit.promote: later, Visit.clear: gate}
 
 
-def _lapped(now: Climb, seen: Seen, idle_s: float) -> tuple[Climb, float]:
+def _lapped(now: Climb, seen: Seen, lag: Limit) -> tuple[Climb, float]:
     """Return a climb after a lap, and how much longer its lag is."""
     before_s = max(seen.window_s, now.lag_s)
-    lag_s = max(before_s, _next_lag_s(now, seen, idle_s, now.lap_waited_s, now.lap_s))
+    lag_s = max(before_s, _next_lag_s(now, seen, lag, now.lap_waited_s, now.lap_s))
     return replace(now, lag_s=lag_s, lap_s=0.0, lap_waited_s=0.0), lag_s - before_s
 
 
-def _next_lag_s(now: Climb, seen: Seen, idle_s: float, waited_s: float, ran_s: float) -> float:
+def _next_lag_s(now: Climb, seen: Seen, lag: Limit, waited_s: float, ran_s: float) -> float:
     """Return the lag after a lap or a round: longer, if there was room for what came up."""
     if now.in_vain or _lacked_room(waited_s, ran_s):
         return now.lag_s
-    return min(max(seen.window_s, now.lag_s) * GROWTH, idle_s / now.idle_per_lag)
+    return min(max(seen.window_s, now.lag_s) * lag.growth, lag.longest_s)
 
 
 def _lacked_room(waited_s: float, ran_s: float) -> bool:
@@ -420,15 +424,18 @@ def _anew(now: Climb) -> Climb:
     return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
 
 
-def _ended(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
+def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
     """Return a climb after a round: it rests, or uses the room that is left."""
     if now.fills:
         # It says nothing about the next round.
         now = replace(now, fills=False, rounds=now.rounds + 1)
     else:
-        brought = now.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes and not seen.is_long
-        now = _judged(now, seen, idle_s)
-        now = replace(now, rounds_since_rise=now.rounds_since_rise + brought)
+        brought = now.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
+        # Room that was free is used better by what came up, whatever heat says.
+        roomy = is_roomy(room)
+        now = _judged(now, seen, lag, fills=roomy and brought)
+        apart = brought and not roomy and not seen.is_long
+        now = replace(now, rounds_since_rise=now.rounds_since_rise + apart)
         left_bytes = room.free_bytes - room.kept_bytes
         left = not room.stopped and left_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
         if now.in_vain and left:
@@ -437,8 +444,8 @@ def _ended(now: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Ga
     return _enter(replace(now, lag_s=lag_s), Stage.rests, now.rest_s), {}
 
 
-def _judged(now: Climb, seen: Seen, idle_s: float) -> Climb:
-    """Return a climb after a round, with the next lag, and how long it should rest."""
+def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
+    """Return a climb after a round that `fills` free room or not: the next lag, and its rest."""
     heat = now.heat or 0.0
     helps = HELPS_SHARE * (heat + now.heat_above)
     hz = now.touches / max(1, now.visited_bytes)
@@ -446,7 +453,7 @@ def _judged(now: Climb, seen: Seen, idle_s: float) -> Climb:
     helped = now.least_heat is None or hz < (1 - COOLS_SHARE) * least_hz
     if now.least_heat is not None and heat < now.least_heat - helps:
         helped = helped or heat < (1 - SURE_SHARE) * now.least_heat
-    helped = helped and not now.gain.in_vain
+    helped = (helped or fills) and not now.gain.in_vain
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
     longest_s = max(took_s, REST_S_MAX)
@@ -454,7 +461,7 @@ def _judged(now: Climb, seen: Seen, idle_s: float) -> Climb:
     rest_s = 0.0 if helped else min(longest_s, max(least_s, 2 * now.rest_s))
     lag_s = now.lag_s
     if helped:
-        lag_s = _next_lag_s(replace(now, rest_s=0.0), seen, idle_s, now.waited_s, now.took_s)
+        lag_s = _next_lag_s(replace(now, rest_s=0.0), seen, lag, now.waited_s, now.took_s)
     return replace(
         now,
         rounds=now.rounds + 1,
@@ -477,6 +484,8 @@ def reason(now: Climb, sweep: Sweep, room: Room) -> str:
         case Stage.rests if now.stage_s < now.stage_ends_s:
             left_s = now.stage_ends_s - now.stage_s
             return f"closed for {left_s:.0f} s: the last round did not cool node {sweep.node}"
+        case Stage.rests if now.may_begin(room):
+            return "waits: the next round begins at the next reading"
         case Stage.rests:
             return f"waits: no room on node {room.node} for {touched}"
         case Stage.waits:

@@ -143,7 +143,8 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     # Where a round takes long, it would be known too late whether a longer lag helps.
     idle_s = above.learned_s if seen.is_long else descent.may_be_s(above)
     after, told = climb.step(before, seen, room, idle_s)
-    above = descent.at_least(above, IDLE_PER_LAG * after.lag_s)
+    # A lag that is longer because there is room asks for no other idle time.
+    above = descent.at_least(above, min(IDLE_PER_LAG * after.lag_s, idle_s))
     if after.rounds_since_rise:
         above = descent.at_least(above, after.idle_per_lag * seen.window_s)
     if before.calm and not after.calm:

@@ -13,7 +13,6 @@ from tierd.tuner.climb import (
     APART,
     APART_ROUNDS_MAX,
     FAR,
-    GROWTH,
     IDLE_PER_LAG,
     LAP_LAGS,
     LAP_S,
@@ -28,6 +27,7 @@ from tierd.tuner.climb import (
 from tierd.tuner.descent import IDLE_S_MAX
 from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
+from tierd.tuner.lag import GROWTH
 from tierd.tuner.series import Series
 
 MIB = 1 << 20

@@ -134,8 +134,13 @@ def test_a_round_goes_to_the_next_node_that_has_room() -> None:
 def test_what_comes_up_does_not_go_down_again_at_once() -> None:
     """The lag follows the idle time: what is idle for long enough depends on the heat."""
     slow = replace(Climb(), lag_s=5.0)
-    state, _ = pages.decide(PagesState(climbs={1: slow}), tick())
+    little = tick(free_bytes=FLOOR + 15 * MIB)
+    state, _ = pages.decide(PagesState(climbs={1: slow}), little)
     assert state.climbs[1].lag_s == state.descents[0].idle_s / IDLE_PER_LAG
+    # While nothing has to go down, the lag is as long as it is, and the idle time too.
+    roomy, _ = pages.decide(PagesState(climbs={1: replace(slow, lag_s=1.0)}), tick())
+    assert roomy.climbs[1].lag_s == 1.0
+    assert roomy.descents[0].idle_s == state.descents[0].idle_s
 
 
 def test_from_round_to_round_pages_must_be_idle_for_longer() -> None:

@@ -1,0 +1,54 @@
+"""How long the lag of promotion by page may be. Pure.
+
+The lag is the time from when a page is cleared to its visit. With a longer one more pages come up,
+and they are less hot.
+"""
+
+from dataclasses import dataclass
+
+from tierd.tuner.gate import Room, Seen
+
+# The factor by which the lag grows from round to round, until too many pages come up.
+GROWTH = 2.0
+
+# The lag is this share of a round at most. With more than half of a round between the two sweeps
+# nobody could tell which of them is behind.
+LAG_SHARE_MAX = 0.4
+
+# While more than so many times the room ahead is free, nothing has to go down for what comes up. So
+# the idle time does not limit the lag.
+ROOMY = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How far the lag may grow."""
+
+    longest_s: float
+    growth: float = GROWTH
+
+
+def is_roomy(room: Room) -> bool:
+    """Return whether nothing has to go down for what comes up."""
+    return _left_bytes(room) > 0
+
+
+def limit(seen: Seen, room: Room, by_idle_s: float, came_share: float | None) -> Limit:
+    """Return how far the lag may grow.
+
+    The idle time allows `by_idle_s`. `came_share` is the share of what was visited in this round
+    that came up, if anything was visited.
+    """
+    most_s = LAG_SHARE_MAX * seen.round_bytes / seen.bytes_per_s
+    if not is_roomy(room):
+        return Limit(min(most_s, by_idle_s))
+    if came_share is None:
+        return Limit(most_s)
+    # In a lag that is so many times as long, so many times as much comes up at most.
+    round_bytes = max(1.0, came_share * seen.round_bytes)
+    return Limit(most_s, max(GROWTH, _left_bytes(room) / round_bytes))
+
+
+def _left_bytes(room: Room) -> float:
+    """Return what may be used before anything has to go down."""
+    return room.free_bytes - room.kept_bytes - ROOMY * room.ahead_bytes
