@@ -48,8 +48,8 @@ another one. So a figure is compared within its trial only: rates and p99 are di
   slow node at first and is on the fast node at last. A dash: less than 1 MiB came up and stayed.
 - *lost hot-seconds*: the time in force, weighted by the share that the fast node did not serve.
 - *kdamonds*, *daemon*: seconds of an emulated processor, in the whole time in force. A dash means
-  that it could not be read. In cells of commits before 26 November 2026 the daemon's time has some
-  six seconds more: what it took to start.
+  that it could not be read. In cells before commit 8a20676 the daemon's time has some six seconds
+  more: what it took to start.
 - *host*: seconds that the emulator waited for a processor of the host, per second. Above 0.25 the
   host had too much other work, and nothing is judged.
 - A figure is the median of n trials, and of an even number of trials both middle values. In
