@@ -197,19 +197,21 @@ class Climb:
         """Return whether nothing more is cleared in this round."""
         return self.cleared_bytes >= round_bytes or self.gain.in_vain
 
-    def ahead_bytes(self, room: Room) -> float:
-        """Return the room that should be there for the next pages."""
-        most = room.ahead_bytes
-        return min(most, max(AHEAD_SHARE_MIN * most, self.expects_bytes))
-
     def may_begin(self, room: Room) -> bool:
         """Return whether there is room for the next pages."""
-        return not room.stopped and room.spare_bytes > RESUME_SHARE * self.ahead_bytes(room)
+        return not room.stopped and room.spare_bytes > RESUME_SHARE * ahead_bytes(
+            self, room.ahead_bytes
+        )
 
     def comes_bytes_per_s(self, seen: Seen) -> float:
         """Return how much comes up per second while both sweeps run."""
         runs = self.stage in (Stage.clears, Stage.takes)
         return self.yield_share * seen.bytes_per_s if runs else 0.0
+
+
+def ahead_bytes(now: Climb, most_bytes: float) -> float:
+    """Return the room that should be there for the next pages: so much at most."""
+    return min(most_bytes, max(AHEAD_SHARE_MIN * most_bytes, now.expects_bytes))
 
 
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:

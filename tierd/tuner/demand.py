@@ -15,6 +15,7 @@ from tierd.plans.visits import is_long
 from tierd.tuner import (
     demotion,
     evictions,
+    gate,
     heat,
     hint_faults,
     node_state,
@@ -119,8 +120,10 @@ def _by_region(
         headroom[node.id] = node_state.headroom_bytes(known, node)
         coming = promotion.wanted_bytes_per_s(known, node)
         fits = evictions.fits_bytes(node)
-        hinted = hint_faults.ahead_bytes(known.hinted, node)
-        downs = demotion.demote(node, headroom[node.id], coming, fits, hinted)
+        paged = hint_faults.ahead_bytes(known.hinted, node)
+        if not node.is_visited(fits):
+            paged += _climbing_bytes(state, node)
+        downs = demotion.demote(node, headroom[node.id], coming, fits, paged)
         wants |= downs | promotion.promote(known, node, headroom[node.id], downs)
         wants |= hint_faults.want(known.hinted, node)
         for flow in (*node.downs, *node.ups):
@@ -168,6 +171,17 @@ def _shared(
     return replace(state, nodes=learned, shares=known), shared
 
 
+def _climbing_bytes(state: ControllerState, node: FastNode) -> float:
+    """Return the room that regions should make for what comes up by page."""
+    sweeps = [
+        one
+        for one in node.limits.sweeps
+        if one.visit is Visit.promote and one.target_node == node.id
+    ]
+    most_bytes = gate.ahead_bytes(node.now.total_bytes, node.sweep_bytes_per_s)
+    return pages.ahead_bytes(state.pages, sweeps, most_bytes)
+
+
 def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
     coming, hinted = promotion.wanted_bytes_per_s(known, node), known.hinted
     reserved = coming * node.measurement.seconds
@@ -187,6 +201,7 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         sweep_bytes_per_s=node.sweep_bytes_per_s + hint_faults.rate_max_bytes_per_s(node),
         reserved_bytes=reserved,
         fits_bytes=max(0.0, fits - by_region * CLEAR_S),
+        cold_share=None if node.now.cold_bytes is None else node.cold_bytes / node.now.total_bytes,
         is_short=node.now.free_bytes < node.short_bytes,
         stopped=_stopped(node),
         owed_bytes=shared.owed_bytes if shared else 0.0,

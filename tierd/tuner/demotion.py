@@ -30,26 +30,26 @@ def demote(
     headroom: int,
     coming_bytes_per_s: float,
     fits_bytes: float = inf,
-    hinted_bytes: float = 0.0,
+    paged_bytes: float = 0.0,
 ) -> dict[str, Want]:
     """Return what each demotion from a node should do, while so much is to come up.
 
-    The slower nodes have room for `fits_bytes` until the next second. Hint faults need
-    `hinted_bytes` of room.
+    The slower nodes have room for `fits_bytes` until the next second. `paged_bytes` of room are
+    needed for single pages: those of hint faults, and of sweeps if none makes room for them.
     """
     free = node.now.free_bytes
     if node.goes_by_page(fits_bytes) and not node.must_have_room:
         # Visits to its pages make the room. Whole regions only go if that is not enough: a region
         # that looks cold may have a hot page.
         headroom = node.short_bytes
-        coming_bytes_per_s = hinted_bytes = 0.0
+        coming_bytes_per_s = paged_bytes = 0.0
     elif node.is_visited(fits_bytes) and not node.must_have_room and not coming_bytes_per_s:
         # Nothing comes up by regions, so visits make the room, however long their round takes.
         headroom = node.short_bytes
-        hinted_bytes = 0.0
+        paged_bytes = 0.0
     if not node.cold_bytes:
-        hinted_bytes = 0.0
-    lacking = headroom + ahead_bytes(node, coming_bytes_per_s) + hinted_bytes - free
+        paged_bytes = 0.0
+    lacking = headroom + ahead_bytes(node, coming_bytes_per_s) + paged_bytes - free
     if lacking < node.dead_bytes:
         spare = format_size(max(0, free - headroom))
         reason = f"parked: node {node.id} has its headroom, and {spare} more"

@@ -75,6 +75,8 @@ class Room:
     """The room beyond the headroom that is wanted for what comes up by regions."""
     fits_bytes: float = inf
     """How much more memory the slower nodes have room for."""
+    cold_share: float | None = None
+    """The share of the node that regions show to be cold, if a sensor counts that."""
     is_short: bool = False
     """Programs have used what should be free."""
     owed_bytes: float = 0.0
@@ -105,7 +107,7 @@ class Room:
 
     @property
     def ahead_bytes(self) -> float:
-        return min(AHEAD_SHARE * self.total_bytes, AHEAD_SWEEP_S * self.sweep_bytes_per_s)
+        return ahead_bytes(self.total_bytes, self.sweep_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,11 @@ class Seen:
     @property
     def window_bytes(self) -> float:
         return self.bytes_per_s * self.window_s
+
+
+def ahead_bytes(total_bytes: int, sweep_bytes_per_s: float) -> float:
+    """Return the most room that demotion makes for pages that come up, on a node of this size."""
+    return min(AHEAD_SHARE * total_bytes, AHEAD_SWEEP_S * sweep_bytes_per_s)
 
 
 def fitting_bytes(sweep: Sweep) -> int:

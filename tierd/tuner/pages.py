@@ -70,9 +70,6 @@ class Tick:
         behind = (self.tried_bytes[leads.id] - self.tried_bytes[follows.id]) % whole
         return behind if behind <= most * whole else behind - whole
 
-    def can_tell(self, node: int) -> bool:
-        return node not in self.seen or self.seen[node].can_tell
-
     def nodes(self, visit: Visit) -> tuple[int, ...]:
         return tuple(dict.fromkeys(one.node for one in self.sweeps if one.visit is visit))
 
@@ -124,6 +121,13 @@ def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
         state, one = _push(state, now, node)
         decided = decided.plus(one)
     return state, decided
+
+
+def ahead_bytes(state: PagesState, sweeps: Iterable[Sweep], most_bytes: float) -> float:
+    """Return the room that the climbs by these sweeps should find: `most_bytes` at most."""
+    climbs = [state.climbs.get(one.node, Climb()) for one in sweeps]
+    wanted = [climb.ahead_bytes(one, most_bytes) for one in climbs if one.wants_room]
+    return max(wanted, default=0.0)
 
 
 def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
@@ -181,7 +185,7 @@ def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
     """Return the room that a sweep may fill, or why it may not."""
     room = now.rooms[sweep.target_node]
     runs = before.stage in (Stage.clears, Stage.takes)
-    if not (now.seen[sweep.node].can_tell and now.can_tell(sweep.target_node)):
+    if not now.seen[sweep.node].can_tell:
         return replace(room, stopped=MOSTLY_HUGE)
     if state.debts_bytes[sweep.id] > 0:
         return replace(room, stopped=OVER_RATE)
@@ -208,6 +212,9 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     least_s = max(now.idle_s_min, room.idle_s_min, IDLE_PER_LAG * seen.window_s)
     if any(one.is_long for _, one in climbs):
         least_s = max(least_s, IDLE_S_LONG)
+    if not seen.can_tell:
+        # Regions make the room, and tell how much is idle.
+        before = replace(before, found=room.cold_share)
     before = descent.learned(before, seen.seconds, least_s, in_vain=in_vain)
     # Room for what programs allocate is needed soon, whatever is idle the longest.
     most_s = max(least_s, IDLE_S_FIRST) if room.is_short else before.learned_s
@@ -258,7 +265,7 @@ def _wanted(room: Room, climbs: Iterable[tuple[Climb, Seen]]) -> Wanted:
     """Return the room that is wanted for what comes up by regions and by these climbs."""
     ahead = room.wanted_bytes
     comes = room.hinted_bytes_per_s + sum(one.comes_bytes_per_s(seen) for one, seen in climbs)
-    soon = [one.ahead_bytes(room) for one, _ in climbs if one.wants_room]
+    soon = [climb.ahead_bytes(one, room.ahead_bytes) for one, _ in climbs if one.wants_room]
     if soon:
         # What is used until there is more room again comes on top.
         ahead = max(ahead, max(soon) + min(comes * AHEAD_S, room.ahead_bytes))

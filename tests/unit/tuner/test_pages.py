@@ -104,7 +104,6 @@ def test_there_is_always_something_to_do(headroom: int, huge_room: int) -> None:
         ({"stopped": "tasks wait for memory"}, "tasks wait"),
         ({"over": {UP: 5.0}}, "more than its rate"),
         ({"can_tell": {1: False}}, "most pages are huge"),
-        ({"can_tell": {0: False}}, "most pages are huge"),
         ({"free_bytes": FLOOR}, "no room on node 0"),
     ],
 )
@@ -113,6 +112,28 @@ def test_what_holds_a_climb_is_said(change: dict[str, object], says: str) -> Non
     assert state.climbs[1].stage is Stage.rests
     assert says in decided.reasons[UP]
     assert UP not in decided.busy
+
+
+def test_if_pages_above_are_huge_regions_make_the_room_and_tell_what_is_idle() -> None:
+    now = tick(can_tell={0: False})
+    for share, grows in ((0.5, True), (0.05, False)):
+        rooms = {0: replace(now.rooms[0], cold_share=share)}
+        before = PagesState(descents={0: Descent(learned_s=20.0, idle_s=20.0)})
+        state, decided = pages.decide(before, replace(now, rooms=rooms))
+        assert state.climbs[1].stage is Stage.clears
+        assert not decided.gates[DOWN].is_open
+        assert (state.descents[0].learned_s > 20.0) == grows
+        assert (state.descents[0].learned_s < 20.0) == (not grows)
+
+
+def test_room_for_climbs_is_asked_for_only_while_one_wants_it() -> None:
+    sweeps = [one for one in tick().sweeps if one.visit is Visit.promote]
+    assert pages.ahead_bytes(PagesState(), sweeps, 16 * MIB) == 16 * MIB
+    assert pages.ahead_bytes(PagesState(), [], 16 * MIB) == 0
+    small = PagesState(climbs={1: Climb(expects_bytes=4 * MIB)})
+    assert pages.ahead_bytes(small, sweeps, 16 * MIB) == 4 * MIB
+    fills = PagesState(climbs={1: Climb(fills=True)})
+    assert pages.ahead_bytes(fills, sweeps, 16 * MIB) == 0
 
 
 def test_a_round_goes_to_the_next_node_that_has_room() -> None:
