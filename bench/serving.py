@@ -184,7 +184,6 @@ def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> d
     running.stop()
     service.switch.set(Mode.off)
     after = placement.of(service.server)
-    cold = [placement.of(pid) for pid in service.at_first if pid != service.server]
     recorded = {"profile": probe.text(running.profile)} if running.profile.exists() else {}
     return {
         **recorded,
@@ -202,7 +201,6 @@ def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> d
         "pages": {
             "first": {str(node): before.on(node) for node in nodes},
             "last": {str(node): after.on(node) for node in nodes},
-            "cold": {str(node): sum(one.on(node) for one in cold) for node in nodes},
             "up": before.went(after, where.slow, where.fast),
             "down": before.went(after, where.fast, where.slow),
             "put_back": service.at_first[service.server].went(before, where.fast, where.fast),
@@ -240,7 +238,9 @@ def run(
             wait_until_filled(said, asking)
             holder = server or asking
             pid = driven.data_pid(said.read_text()) or holder.pid
-            at_first = {one: placement.of(one) for one in (pid, *([hog.pid] if hog else ()))}
+            at_first = {pid: placement.of(pid)}
+            if hog is not None:
+                at_first[hog.pid] = placement.of(hog.pid)
             service = Service(pid, asking, said, at_first, switch)
             found = all_turns(names, service, where, arguments, folder)
         finally:

@@ -197,21 +197,19 @@ class Climb:
         """Return whether nothing more is cleared in this round."""
         return self.cleared_bytes >= round_bytes or self.gain.in_vain
 
+    def ahead_bytes(self, most_bytes: float) -> float:
+        """Return the room that should be there for the next pages: so much at most."""
+        return min(most_bytes, max(AHEAD_SHARE_MIN * most_bytes, self.expects_bytes))
+
     def may_begin(self, room: Room) -> bool:
         """Return whether there is room for the next pages."""
-        return not room.stopped and room.spare_bytes > RESUME_SHARE * ahead_bytes(
-            self, room.ahead_bytes
-        )
+        ahead_bytes = self.ahead_bytes(room.ahead_bytes)
+        return not room.stopped and room.spare_bytes > RESUME_SHARE * ahead_bytes
 
     def comes_bytes_per_s(self, seen: Seen) -> float:
         """Return how much comes up per second while both sweeps run."""
         runs = self.stage in (Stage.clears, Stage.takes)
         return self.yield_share * seen.bytes_per_s if runs else 0.0
-
-
-def ahead_bytes(now: Climb, most_bytes: float) -> float:
-    """Return the room that should be there for the next pages: so much at most."""
-    return min(most_bytes, max(AHEAD_SHARE_MIN * most_bytes, now.expects_bytes))
 
 
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
@@ -438,8 +436,7 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
         now = _judged(now, seen, lag, fills=roomy and brought)
         apart = brought and not roomy and not seen.is_long
         now = replace(now, rounds_since_rise=now.rounds_since_rise + apart)
-        left_bytes = room.free_bytes - room.kept_bytes
-        left = not room.stopped and left_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
+        left = not room.stopped and room.left_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
         if now.in_vain and left:
             return _clearing(_begun(replace(now, fills=True)), seen)
     lag_s = now.lag_s / 2 if now.in_vain else now.lag_s

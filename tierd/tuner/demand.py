@@ -173,13 +173,9 @@ def _shared(
 
 def _climbing_bytes(state: ControllerState, node: FastNode) -> float:
     """Return the room that regions should make for what comes up by page."""
-    sweeps = [
-        one
-        for one in node.limits.sweeps
-        if one.visit is Visit.promote and one.target_node == node.id
-    ]
+    climbs = [state.pages.climb(one.node) for one in node.sweeps_up]
     most_bytes = gate.ahead_bytes(node.now.total_bytes, node.sweep_bytes_per_s)
-    return pages.ahead_bytes(state.pages, sweeps, most_bytes)
+    return pages.soon_bytes(climbs, most_bytes)
 
 
 def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:

@@ -100,6 +100,11 @@ class Room:
         return max(self.headroom_bytes, self.floor_bytes)
 
     @property
+    def left_bytes(self) -> int:
+        """What is free beyond that."""
+        return self.free_bytes - self.kept_bytes
+
+    @property
     def spare_bytes(self) -> float:
         """What may come up by page now: at least half of what may come up at all."""
         above_bytes = self.free_bytes - self.floor_bytes

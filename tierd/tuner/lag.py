@@ -51,4 +51,4 @@ def limit(seen: Seen, room: Room, by_idle_s: float, came_share: float | None) ->
 
 def _left_bytes(room: Room) -> float:
     """Return what may be used before anything has to go down."""
-    return room.free_bytes - room.kept_bytes - ROOMY * room.ahead_bytes
+    return room.left_bytes - ROOMY * room.ahead_bytes

@@ -33,6 +33,10 @@ class PagesState:
     """What each sweep moved beyond its rate, by its id."""
     budgets: Mapping[int, Budget] = field(default_factory=dict)
 
+    def climb(self, node: int) -> Climb:
+        """Return the climb from a node, which may not have begun."""
+        return self.climbs.get(node, Climb())
+
 
 @dataclass(frozen=True, slots=True)
 class Tick:
@@ -123,15 +127,14 @@ def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
     return state, decided
 
 
-def ahead_bytes(state: PagesState, sweeps: Iterable[Sweep], most_bytes: float) -> float:
-    """Return the room that the climbs by these sweeps should find: `most_bytes` at most."""
-    climbs = [state.climbs.get(one.node, Climb()) for one in sweeps]
-    wanted = [climb.ahead_bytes(one, most_bytes) for one in climbs if one.wants_room]
+def soon_bytes(climbs: Iterable[Climb], most_bytes: float) -> float:
+    """Return the room that is wanted now by the climb that wants the most: so much at most."""
+    wanted = (one.ahead_bytes(most_bytes) for one in climbs if one.wants_room)
     return max(wanted, default=0.0)
 
 
 def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
-    before = _with_target(state.climbs.get(node, Climb()), state, now, node)
+    before = _with_target(state.climb(node), state, now, node)
     sweep, clear = now.turn(node, Visit.promote, before.rounds), now.turn(node, Visit.clear, 0)
     room = _room(before, state, now, sweep)
     above = state.descents.get(sweep.target_node, Descent())
@@ -265,10 +268,10 @@ def _wanted(room: Room, climbs: Iterable[tuple[Climb, Seen]]) -> Wanted:
     """Return the room that is wanted for what comes up by regions and by these climbs."""
     ahead = room.wanted_bytes
     comes = room.hinted_bytes_per_s + sum(one.comes_bytes_per_s(seen) for one, seen in climbs)
-    soon = [climb.ahead_bytes(one, room.ahead_bytes) for one, _ in climbs if one.wants_room]
+    soon = soon_bytes((one for one, _ in climbs), room.ahead_bytes)
     if soon:
         # What is used until there is more room again comes on top.
-        ahead = max(ahead, max(soon) + min(comes * AHEAD_S, room.ahead_bytes))
+        ahead = max(ahead, soon + min(comes * AHEAD_S, room.ahead_bytes))
     lacks = min(room.fits_bytes, room.kept_bytes + ahead - room.free_bytes)
     return Wanted(
         lacks_bytes=lacks,

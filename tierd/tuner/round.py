@@ -200,13 +200,18 @@ class FastNode:
         )
 
     @property
-    def sweep_bytes_per_s(self) -> float:
-        """How fast the sweeps together visit memory whose pages come up to this node."""
-        return sum(
-            one.bytes_per_s
+    def sweeps_up(self) -> tuple[Sweep, ...]:
+        """The sweeps whose pages come up to this node."""
+        return tuple(
+            one
             for one in self.limits.sweeps
             if one.visit is Visit.promote and one.target_node == self.id
         )
+
+    @property
+    def sweep_bytes_per_s(self) -> float:
+        """How fast they together visit memory."""
+        return sum(one.bytes_per_s for one in self.sweeps_up)
 
     @property
     def short_bytes(self) -> int:

@@ -443,15 +443,15 @@ def test_heat_that_swings_as_usual_does_not_end_a_rest() -> None:
 
 def test_the_room_ahead_is_what_the_next_round_will_need() -> None:
     most = ROOM.ahead_bytes
-    assert climb.ahead_bytes(Climb(), ROOM.ahead_bytes) == most
+    assert Climb().ahead_bytes(ROOM.ahead_bytes) == most
     last = replace(taking(), stage=Stage.drains, stage_ends_s=0.0, cleared_bytes=ROUND)
     after, _ = climb.step(replace(last, came_bytes=3 * MIB), visited(), ROOM, IDLE_S)
-    assert climb.ahead_bytes(after, ROOM.ahead_bytes) == NEXT_ROUND * 3 * MIB
+    assert after.ahead_bytes(ROOM.ahead_bytes) == NEXT_ROUND * 3 * MIB
     after, _ = climb.step(last, visited(), ROOM, IDLE_S)
-    assert climb.ahead_bytes(after, ROOM.ahead_bytes) == AHEAD_SHARE_MIN * most
+    assert after.ahead_bytes(ROOM.ahead_bytes) == AHEAD_SHARE_MIN * most
     waited = replace(last, took_s=1.0, waited_s=IDLE_S)
     after, _ = climb.step(waited, visited(), ROOM, IDLE_S)
-    assert climb.ahead_bytes(after, ROOM.ahead_bytes) == most
+    assert after.ahead_bytes(ROOM.ahead_bytes) == most
 
 
 def test_a_sweep_that_was_open_for_a_moment_says_little() -> None:

@@ -127,13 +127,13 @@ def test_if_pages_above_are_huge_regions_make_the_room_and_tell_what_is_idle() -
 
 
 def test_room_for_climbs_is_asked_for_only_while_one_wants_it() -> None:
-    sweeps = [one for one in tick().sweeps if one.visit is Visit.promote]
-    assert pages.ahead_bytes(PagesState(), sweeps, 16 * MIB) == 16 * MIB
-    assert pages.ahead_bytes(PagesState(), [], 16 * MIB) == 0
-    small = PagesState(climbs={1: Climb(expects_bytes=4 * MIB)})
-    assert pages.ahead_bytes(small, sweeps, 16 * MIB) == 4 * MIB
-    fills = PagesState(climbs={1: Climb(fills=True)})
-    assert pages.ahead_bytes(fills, sweeps, 16 * MIB) == 0
+    begins = PagesState().climb(1)
+    small, fills = Climb(expects_bytes=4 * MIB), Climb(fills=True)
+    assert pages.soon_bytes([begins], 16 * MIB) == 16 * MIB
+    assert pages.soon_bytes([], 16 * MIB) == 0
+    assert pages.soon_bytes([small], 16 * MIB) == 4 * MIB
+    assert pages.soon_bytes([fills], 16 * MIB) == 0
+    assert pages.soon_bytes([fills, small, begins], 16 * MIB) == 16 * MIB
 
 
 def test_a_round_goes_to_the_next_node_that_has_room() -> None:
