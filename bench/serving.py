@@ -230,6 +230,8 @@ def run(
         try:
             hog = hogged(round(chosen.hog_share * free[str(where.fast)]))
             if chosen.server:
+                # A server that was killed leaves its socket behind, and nobody answers there.
+                Path(program.SOCKET).unlink(missing_ok=True)
                 server = subprocess.Popen(chosen.server, stdout=log, stderr=log, cwd=folder)
                 wait_for_socket(server)
             asking = subprocess.Popen(chosen.driven(items, DRIVER_S), stdout=out)
