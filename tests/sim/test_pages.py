@@ -143,6 +143,6 @@ def test_room_that_lies_unused_is_filled_with_what_is_lukewarm(series: str) -> N
     made.do(115, lambda: moved.append(made.kernel.memory.counters.pgmigrate_success * 4096))
     made.run(120)
     # Half of its pages have 96 % of its touches.
-    assert store.served(made.kernel.memory, FAST) >= 0.975
+    assert store.served(made.kernel.memory, FAST) >= 0.99
     # What came up stays: each page moved once.
-    assert moved[0] <= 100 * MIB
+    assert moved[0] <= 150 * MIB

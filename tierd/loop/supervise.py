@@ -28,6 +28,11 @@ LOOP_SHARE_MAX = 0.1
 # They are at most so many times as far apart. Sweeps go on between two ticks.
 SLOWER_MAX = 10.0
 
+# And at most so many times as far apart as a tick before. The first ticks take longer than all
+# others, because nothing is in the caches yet. A wait by their cost would be seconds long, in which
+# quotas grow.
+SLOWER_GROWTH = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -89,7 +94,8 @@ class Pace:
         if self.at_s is None or now_s <= self.at_s:
             return Pace(self.slower, now_s, used_s, tick_s)
         share = (used_s - self.used_s) / (now_s - self.at_s)
-        slower = min(SLOWER_MAX, max(1.0, self.slower * share / LOOP_SHARE_MAX))
+        slower = self.slower * min(SLOWER_GROWTH, share / LOOP_SHARE_MAX)
+        slower = min(SLOWER_MAX, max(1.0, slower))
         return Pace(slower, now_s, used_s, tick_s)
 
 

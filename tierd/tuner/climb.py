@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf, log1p
 
-from tierd.plans.plan import Sweep, Visit
-from tierd.tuner import gain
-from tierd.tuner.average import moving
+from tierd.plans.plan import Visit
+from tierd.tuner import climb_heat, gain
+from tierd.tuner.climb_heat import HEAT_S, ClimbHeat
 from tierd.tuner.gain import REST_S_MAX, Gain, Reading
 from tierd.tuner.gate import (
     CLOSED,
@@ -23,8 +23,7 @@ from tierd.tuner.gate import (
     until,
     yield_share,
 )
-from tierd.tuner.lag import Limit, is_roomy, limit
-from tierd.units import format_duration_us
+from tierd.tuner.lag import GROWTH, Limit, is_roomy, limit
 
 # Promotion begins when this part of the room ahead is free, and waits when nothing is. Between the
 # two, both sweeps run for a while.
@@ -76,25 +75,11 @@ WAITED_SHARE_MAX = 0.3
 # Seconds between two rounds that did not help, at first. They double each time.
 REST_S_MIN = 2.0
 
-# A round helps if it brings so much of all heat up: the heat of the slow node is lower by this
-# share of the heat of both nodes. Heat is averaged over HEAT_S seconds, because a single
-# measurement varies. If the heat of the slow node is low, the average varies too. So it must
-# also be lower by SURE_SHARE of itself, or the round must have helped by COOLS_SHARE.
-HELPS_SHARE = 0.03
-SURE_SHARE = 0.15
-HEAT_S = 8.0
-
-# A round helps too if the pages that it visited were touched less often than those of any round
-# before, by this share. Heat that is scattered hardly shows in the heat of regions.
+# A round helps if the heat of the slow node falls, or if the pages that it visited were touched
+# less often than those of any round before, by this share. Heat that is scattered hardly shows in
+# the heat of regions.
 COOLS_SHARE = 0.1
 YOUNG_SHARE_MAX = 0.99
-
-# After a round, heat is calm until it rises. Then the climb begins anew. Heat has risen if it is
-# above its average by WAKES_SHARE of the heat of both nodes and WAKES_SWINGS times its usual swing
-# together. The average and the swing are those of CALM_S seconds.
-WAKES_SHARE = 0.1
-WAKES_SWINGS = 3.0
-CALM_S = 60.0
 
 
 class Stage(StrEnum):
@@ -108,6 +93,9 @@ class Stage(StrEnum):
     """Both run."""
     drains = "drains"
     """The sweep that clears has stopped. The one that promotes goes on to the same place."""
+    goes_round = "goes round"
+    """Only the sweep that promotes runs. It clears pages too, so a page is cleared a round before
+    its visit."""
     waits = "waits"
     """Both wait at the same place, until there is room."""
 
@@ -153,16 +141,8 @@ class Climb:
     """The rounds that needed room and were not long, since heat last rose."""
     yield_share: float = YIELD_FIRST
     """The share of visited memory that came up lately."""
-    heat: float | None = None
-    """The heat of the node, averaged over HEAT_S."""
-    heat_above: float = 0.0
-    """The heat of the node that pages come up to, averaged in the same way."""
-    least_heat: float | None = None
-    """The lowest heat at the end of a round, since heat last rose."""
-    calm_heat: float | None = None
-    """The heat since the last round, averaged over CALM_S; None before the first one."""
-    swing: float = 0.0
-    """How far the heat usually is from its average."""
+    heat: ClimbHeat = field(default_factory=ClimbHeat)
+    """The heat of the node and of the one above, since heat last rose."""
     gain: Gain = field(default_factory=Gain)
     """What was gained since heat last rose, if rounds are long."""
 
@@ -179,12 +159,17 @@ class Climb:
     @property
     def calm(self) -> bool:
         """True if a round is over, and heat has not risen since."""
-        return self.calm_heat is not None
+        return self.heat.calm is not None
 
     @property
     def in_vain(self) -> bool:
         """True if the last round did not help, and heat has not risen since."""
         return self.rest_s > 0
+
+    @property
+    def is_running(self) -> bool:
+        """True if pages come up now, or within the lag."""
+        return self.stage in (Stage.clears, Stage.takes, Stage.goes_round)
 
     @property
     def wants_room(self) -> bool:
@@ -197,6 +182,18 @@ class Climb:
         """Return whether nothing more is cleared in this round."""
         return self.cleared_bytes >= round_bytes or self.gain.in_vain
 
+    def lag_now_s(self, seen: Seen) -> float:
+        """Return how long before its visit a page was cleared, by where the sweeps are."""
+        if self.stage is Stage.goes_round:
+            return _round_s(seen)
+        return max(seen.window_s, seen.behind_bytes / seen.bytes_per_s)
+
+    def bar_s(self, seen: Seen) -> float:
+        """Return within which time a page must have been touched to come up."""
+        if self.stage is Stage.goes_round:
+            return _round_s(seen)
+        return max(seen.window_s, self.lag_s)
+
     def ahead_bytes(self, most_bytes: float) -> float:
         """Return the room that should be there for the next pages: so much at most."""
         return min(most_bytes, max(AHEAD_SHARE_MIN * most_bytes, self.expects_bytes))
@@ -206,10 +203,15 @@ class Climb:
         ahead_bytes = self.ahead_bytes(room.ahead_bytes)
         return not room.stopped and room.spare_bytes > RESUME_SHARE * ahead_bytes
 
+    def is_busy(self, room: Room) -> bool:
+        """Return whether a round is under way, or free room waits for the next one."""
+        if self.stage is not Stage.rests:
+            return True
+        return self.stage_s >= self.stage_ends_s and not room.stopped and is_roomy(room)
+
     def comes_bytes_per_s(self, seen: Seen) -> float:
         """Return how much comes up per second while both sweeps run."""
-        runs = self.stage in (Stage.clears, Stage.takes)
-        return self.yield_share * seen.bytes_per_s if runs else 0.0
+        return self.yield_share * seen.bytes_per_s if self.is_running else 0.0
 
 
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
@@ -228,7 +230,9 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     begins = now.may_begin(room)
     match now.stage:
         case Stage.rests if begins and now.stage_s >= now.stage_ends_s:
-            return _clearing(_begun(now), seen)
+            return _beginning(now, seen, room, lag)
+        case Stage.goes_round:
+            return _going_round(now, seen, room, lag)
         case Stage.clears if now.stage_s >= now.stage_ends_s:
             return _enter(now, Stage.takes), {}
         case Stage.takes:
@@ -240,12 +244,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             done = now.fills or now.is_over(seen.round_bytes)
             return _ended(now, seen, room, lag) if done else (_enter(now, Stage.waits), {})
         case Stage.waits:
-            if not room.stopped and not room.reserved_bytes:
-                now = replace(
-                    now,
-                    waited_s=now.waited_s + seen.seconds,
-                    lap_waited_s=now.lap_waited_s + seen.seconds,
-                )
+            now = _waited(now, seen, room)
             if begins and not now.gain.in_vain:
                 return _clearing(now, seen)
             if now.gain.in_vain or now.waited_s > max(idle_s, now.took_s):
@@ -253,6 +252,14 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         case _:
             pass
     return now, {}
+
+
+def _waited(now: Climb, seen: Seen, room: Room) -> Climb:
+    """Return a climb after a tick in which it waited for room, or for something else."""
+    if room.stopped or room.reserved_bytes:
+        return now
+    waited_s, lap_waited_s = now.waited_s + seen.seconds, now.lap_waited_s + seen.seconds
+    return replace(now, waited_s=waited_s, lap_waited_s=lap_waited_s)
 
 
 def _usable(now: Climb, room: Room) -> Room:
@@ -291,6 +298,44 @@ def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     after_s = lacks / seen.bytes_per_s + seen.window_s
     promote = Gate(is_open=False, then_open=True, after_s=after_s)
     return _enter(now, Stage.clears, after_s), {Visit.clear: OPEN, Visit.promote: promote}
+
+
+def _beginning(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
+    begun = _begun(now)
+    if not _may_go_round(now, seen, room, lag):
+        return _clearing(begun, seen)
+    begun = _enter(begun, Stage.goes_round)
+    return begun, _round_gates(begun, seen, room)
+
+
+def _may_go_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> bool:
+    """Return whether room is left that the longest lag between two sweeps does not fill.
+
+    The last round must have gone over all pages, and not long ago. So each page was cleared one or
+    two rounds before its visit.
+    """
+    if now.in_vain or not is_roomy(room) or now.lag_s * GROWTH < lag.longest_s:
+        return False
+    whole = max(now.cleared_bytes, now.visited_bytes) >= seen.round_bytes
+    return whole and now.stage_s <= _round_s(seen)
+
+
+def _round_s(seen: Seen) -> float:
+    """Return how long one sweep takes for all pages."""
+    return seen.round_bytes / seen.bytes_per_s
+
+
+def _going_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
+    now = replace(now, took_s=now.took_s + seen.seconds)
+    if room.stopped or not is_roomy(room) or now.visited_bytes >= seen.round_bytes:
+        after, gates = _ended(now, seen, room, lag)
+        return after, {Visit.promote: CLOSED, **gates}
+    return now, _round_gates(now, seen, room)
+
+
+def _round_gates(now: Climb, seen: Seen, room: Room) -> Gates:
+    promote = until(room.spare_bytes, now.yield_share, seen)
+    return {Visit.clear: CLOSED, Visit.promote: promote}
 
 
 def _is_close(seen: Seen) -> bool:
@@ -364,7 +409,7 @@ def _touched(now: Climb, seen: Seen) -> Climb:
     if not visited:
         return now
     young = min(YOUNG_SHARE_MAX, seen.moved_bytes.get(Visit.promote, 0) / visited)
-    hz = -log1p(-young) / max(seen.window_s, seen.behind_bytes / seen.bytes_per_s)
+    hz = -log1p(-young) / now.lag_now_s(seen)
     return replace(
         now, visited_bytes=now.visited_bytes + visited, touches=now.touches + visited * hz
     )
@@ -375,8 +420,7 @@ def _gained(now: Climb, seen: Seen, room: Room) -> Climb:
     heat = seen.heat + seen.heat_above
     if heat <= 0 or not seen.is_long:
         return now
-    lately = now.heat_above / max(1.0, now.heat_above + (now.heat or 0.0))
-    reading = Reading(seen.seconds, seen.heat_above / heat, lately, HEAT_S)
+    reading = Reading(seen.seconds, seen.heat_above / heat, now.heat.above_share, HEAT_S)
     if now.stage is Stage.rests:
         if not now.gain.in_vain:
             return now
@@ -388,22 +432,9 @@ def _gained(now: Climb, seen: Seen, room: Room) -> Climb:
 
 def _felt(now: Climb, seen: Seen) -> Climb:
     """Update the averages of the heat. If calm heat has risen, the climb begins anew."""
-    lately, above = seen.heat, seen.heat_above
-    if now.heat is not None:
-        lately = moving(now.heat, lately, seen.seconds, HEAT_S)
-        above = moving(now.heat_above, above, seen.seconds, HEAT_S)
-    now = replace(now, heat=lately, heat_above=above)
-    if now.calm_heat is None:
-        return now
-    rise, usual = lately - now.calm_heat, WAKES_SHARE * (now.calm_heat + above)
-    if rise > usual + WAKES_SWINGS * now.swing:
-        return _anew(now)
-    return replace(
-        now,
-        calm_heat=moving(now.calm_heat, lately, seen.seconds, CALM_S),
-        # A rise that goes on must not become a usual swing.
-        swing=moving(now.swing, min(abs(rise), usual), seen.seconds, CALM_S),
-    )
+    heat, has_risen = climb_heat.feel(now.heat, seen.heat, seen.heat_above, seen.seconds)
+    now = replace(now, heat=heat)
+    return _anew(now) if has_risen else now
 
 
 def _anew(now: Climb) -> Climb:
@@ -414,11 +445,9 @@ def _anew(now: Climb) -> Climb:
         fills=False,
         lag_s=0.0,
         expects_bytes=inf,
-        calm_heat=None,
-        least_heat=None,
+        heat=now.heat.anew(),
         least_hz=None,
         rounds_since_rise=0,
-        swing=0.0,
         gain=Gain(),
     )
     return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
@@ -445,14 +474,10 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
 
 def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
     """Return a climb after a round that `fills` free room or not: the next lag, and its rest."""
-    heat = now.heat or 0.0
-    helps = HELPS_SHARE * (heat + now.heat_above)
     hz = now.touches / max(1, now.visited_bytes)
     least_hz = hz if now.least_hz is None else now.least_hz
-    helped = now.least_heat is None or hz < (1 - COOLS_SHARE) * least_hz
-    if now.least_heat is not None and heat < now.least_heat - helps:
-        helped = helped or heat < (1 - SURE_SHARE) * now.least_heat
-    helped = (helped or fills) and not now.gain.in_vain
+    cooled = now.heat.least is None or hz < (1 - COOLS_SHARE) * least_hz
+    helped = (cooled or now.heat.has_fallen or fills) and not now.gain.in_vain
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
     longest_s = max(took_s, REST_S_MAX)
@@ -468,30 +493,5 @@ def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
         rest_s=rest_s,
         expects_bytes=inf if lacked_room else NEXT_ROUND * now.came_bytes,
         least_hz=min(hz, least_hz),
-        least_heat=heat if now.least_heat is None else min(heat, now.least_heat),
-        calm_heat=heat,
+        heat=now.heat.ended(),
     )
-
-
-def reason(now: Climb, sweep: Sweep, room: Room) -> str:
-    """Return what a climb does now, in words."""
-    lag_s = max(now.lag_s, sweep.window_us / 1e6)
-    touched = f"what is touched within {format_duration_us(round(lag_s * 1e6))}"
-    match now.stage:
-        case Stage.rests if room.stopped:
-            return f"closed: {room.stopped}"
-        case Stage.rests if now.stage_s < now.stage_ends_s:
-            left_s = now.stage_ends_s - now.stage_s
-            return f"closed for {left_s:.0f} s: the last round did not cool node {sweep.node}"
-        case Stage.rests if now.may_begin(room):
-            return "waits: the next round begins at the next reading"
-        case Stage.rests:
-            return f"waits: no room on node {room.node} for {touched}"
-        case Stage.waits:
-            why = room.stopped or f"no room on node {room.node}"
-            return f"waits in the middle of a round: {why}"
-        case _:
-            done = min(1.0, now.cleared_bytes / sweep.round_bytes)
-            share = f"{now.yield_share:.1%} of those visited lately"
-            why = "uses the room that is left" if now.fills else "visits pages"
-            return f"{why}, {done:.0%} of the round: {touched} goes up, {share}"

@@ -12,7 +12,7 @@ from tierd.plans.knobs import rate_units
 from tierd.plans.plan import HintFaults
 from tierd.topology import huge_page_bytes
 from tierd.tuner.average import moving
-from tierd.tuner.climb import HEAT_S, HELPS_SHARE, WAKES_SHARE
+from tierd.tuner.climb_heat import HEAT_S, HELPS_SHARE, WAKES_SHARE
 from tierd.tuner.demotion import AHEAD_SHARE_MAX
 from tierd.tuner.gate import AHEAD_S
 from tierd.tuner.round import HUGE_ROOM_PAGES, FastNode, Want, dead_bytes

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner import budget, climb, descent, push
+from tierd.tuner import budget, climb, climb_words, descent, push
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Wanted
@@ -163,9 +163,9 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
         descents={**state.descents, sweep.target_node: above},
     ), Decided(
         {ids[visit]: gate for visit, gate in told.items()},
-        {sweep.id: climb.reason(after, sweep, room)},
-        frozenset() if after.stage is Stage.rests else frozenset({sweep.id}),
-        {sweep.id: Bar(max(seen.window_s, after.lag_s), after.yield_share)},
+        {sweep.id: climb_words.reason(after, sweep, room)},
+        frozenset({sweep.id}) if after.is_busy(room) else frozenset(),
+        {sweep.id: Bar(after.bar_s(seen), after.yield_share)},
     )
 
 
@@ -187,12 +187,11 @@ def _with_target(before: Climb, state: PagesState, now: Tick, node: int) -> Clim
 def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
     """Return the room that a sweep may fill, or why it may not."""
     room = now.rooms[sweep.target_node]
-    runs = before.stage in (Stage.clears, Stage.takes)
     if not now.seen[sweep.node].can_tell:
         return replace(room, stopped=MOSTLY_HUGE)
     if state.debts_bytes[sweep.id] > 0:
         return replace(room, stopped=OVER_RATE)
-    if _is_used_up(state.budgets[sweep.node], runs=runs):
+    if _is_used_up(state.budgets[sweep.node], runs=before.is_running):
         return replace(room, stopped=USED_UP)
     return room
 

@@ -10,6 +10,7 @@ from tierd.loop.supervise import (
     REFRESH_SHARE_MAX,
     RETRY_S_MAX,
     RETRY_S_MIN,
+    SLOWER_GROWTH,
     SLOWER_MAX,
     Debounce,
     Pace,
@@ -94,11 +95,16 @@ def test_cheap_ticks_come_as_often_as_they_should() -> None:
 
 
 def test_costly_ticks_are_further_apart() -> None:
-    assert paced(0.5, 0.2, 4)[1:] == pytest.approx([0.2 / LOOP_SHARE_MAX] * 3)
+    assert paced(0.5, 0.2, 5)[2:] == pytest.approx([0.2 / LOOP_SHARE_MAX] * 3)
+
+
+def test_one_costly_tick_does_not_make_the_next_one_late() -> None:
+    """The first tick takes longest. Quotas grow until the next one."""
+    assert paced(0.5, 2.0, 3) == [0.5, 0.5 * SLOWER_GROWTH, 0.5 * SLOWER_GROWTH**2]
 
 
 def test_ticks_are_never_too_far_apart() -> None:
-    assert paced(0.5, 60.0, 4)[-1] == pytest.approx(0.5 * SLOWER_MAX)
+    assert paced(0.5, 60.0, 6)[-1] == pytest.approx(0.5 * SLOWER_MAX)
 
 
 def test_ticks_that_get_cheap_are_close_again() -> None:

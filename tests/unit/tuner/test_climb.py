@@ -24,6 +24,7 @@ from tierd.tuner.climb import (
     Climb,
     Stage,
 )
+from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.descent import IDLE_S_MAX
 from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
@@ -51,15 +52,20 @@ def visited(cleared: float = 0, behind: float = 10 * MIB, moved: int = 0, heat: 
     )
 
 
+# Heat that a round was judged by.
+JUDGED = ClimbHeat(100.0, least=100.0)
+
+
 def taking(**changes: object) -> Climb:
     """Return a climb in the middle of a round."""
-    base = Climb(lag_s=0.1, stage=Stage.takes, yield_share=0.02, heat=100.0)
+    base = Climb(lag_s=0.1, stage=Stage.takes, yield_share=0.02, heat=ClimbHeat(100.0))
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
 def ended(before: Climb, heat: float) -> Climb:
     """Return a climb after it has ended a round with this heat."""
-    last = replace(before, stage=Stage.drains, stage_ends_s=0.0, heat=heat, cleared_bytes=ROUND)
+    felt = replace(before.heat, lately=heat)
+    last = replace(before, stage=Stage.drains, stage_ends_s=0.0, heat=felt, cleared_bytes=ROUND)
     after, _ = climb.step(last, visited(heat=heat), USED, IDLE_S)
     assert after.stage is Stage.rests
     assert after.rounds == before.rounds + 1
@@ -292,7 +298,7 @@ def test_heat_is_compared_while_a_round_is_under_way() -> None:
 
 def rests(count: int) -> Iterator[Climb]:
     """Yield a climb after each of some rounds that change nothing."""
-    now = replace(taking(), least_heat=100.0)
+    now = replace(taking(), heat=JUDGED)
     for _ in range(count):
         now = ended(now, heat=100.0)
         yield now
@@ -305,19 +311,19 @@ def test_the_rest_doubles_while_rounds_do_not_help() -> None:
 
 
 def test_a_round_that_helps_is_followed_by_another_at_once() -> None:
-    after = ended(replace(taking(), least_heat=100.0, rest_s=16.0), heat=80.0)
+    after = ended(replace(taking(), heat=JUDGED, rest_s=16.0), heat=80.0)
     assert after.rest_s == after.stage_ends_s == 0
     assert after.calm
     assert not after.in_vain
     assert ended(after, heat=80.0).in_vain
-    assert after.least_heat == pytest.approx(80, rel=0.1)
+    assert after.heat.least == pytest.approx(80, rel=0.1)
 
 
 def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None:
     """Scattered heat does not show in the heat of regions."""
 
     def after(young: float) -> Climb:
-        last = taking(stage=Stage.drains, least_heat=100.0, cleared_bytes=ROUND, lag_s=1.0)
+        last = taking(stage=Stage.drains, heat=JUDGED, cleared_bytes=ROUND, lag_s=1.0)
         last = replace(last, least_hz=0.2 / SEEN.window_s, visited_bytes=0)
         moved = {Visit.promote: int(young * ROUND)}
         seen = visited(behind=0, heat=100.0)
@@ -335,7 +341,7 @@ def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None
 
 
 def test_after_a_round_in_vain_the_room_that_is_left_is_used_and_none_is_made() -> None:
-    last = replace(taking(), least_heat=100.0, stage=Stage.drains, cleared_bytes=ROUND)
+    last = replace(taking(), heat=JUDGED, stage=Stage.drains, cleared_bytes=ROUND)
     seen = visited(behind=0, heat=100.0)
     fills, gates = climb.step(last, seen, ROOM, IDLE_S)
     assert fills.in_vain
@@ -418,14 +424,14 @@ def test_heat_that_rises_ends_a_rest() -> None:
         steps += 1
         assert steps < 10
     assert now.stage_ends_s == 0
-    assert now.least_heat is None
+    assert now.heat.least is None
     assert now.idle_per_lag == IDLE_PER_LAG
     assert now.gain == Gain()
 
 
 def test_heat_that_rises_is_noticed_while_there_is_no_room() -> None:
     """Then the idle time begins anew, and there will be room."""
-    now = ended(replace(taking(), least_heat=100.0), heat=50.0)
+    now = ended(replace(taking(), heat=JUDGED), heat=50.0)
     steps = 0
     while now.calm:
         now, _ = climb.step(now, visited(heat=300.0), FULL, IDLE_S)
@@ -472,4 +478,4 @@ def test_promotion_follows_when_the_lag_is_over_and_not_before() -> None:
 @pytest.mark.parametrize("stage", Stage)
 def test_pages_come_up_only_while_sweeps_run(stage: Stage) -> None:
     comes = taking(stage=stage, yield_share=0.5).comes_bytes_per_s(SEEN)
-    assert comes == (SPEED / 2 if stage in (Stage.clears, Stage.takes) else 0)
+    assert comes == (SPEED / 2 if stage in (Stage.clears, Stage.takes, Stage.goes_round) else 0)

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.tuner.test_climb import IDLE_S, ROOM, ROUND, SPEED, USED, taking, visited
 from tierd.tuner import climb, lag
 from tierd.tuner.climb import IDLE_PER_LAG, LAP_LAGS, Climb, Stage
+from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.gate import AHEAD_SHARE, Room, Seen
 from tierd.tuner.lag import GROWTH, LAG_SHARE_MAX, ROOMY, Limit
 
@@ -62,8 +63,9 @@ def test_while_nothing_has_to_go_down_the_idle_time_is_no_limit() -> None:
 
 def test_a_round_that_used_free_room_was_worth_it_and_moves_no_bar() -> None:
     last = Climb(
-        lag_s=0.1, stage=Stage.drains, heat=100.0, least_heat=100.0, least_hz=0.0, calm_heat=100.0,
-        cleared_bytes=ROUND, visited_bytes=ROUND, came_bytes=20 * MIB, touches=float(ROUND),
+        lag_s=0.1, stage=Stage.drains, heat=ClimbHeat(100.0, least=100.0, calm=100.0),
+        least_hz=0.0, touches=float(ROUND), cleared_bytes=ROUND, visited_bytes=ROUND,
+        came_bytes=20 * MIB,
     )  # fmt: skip
     full, _ = climb.step(last, visited(heat=100.0), USED, IDLE_S)
     assert full.in_vain

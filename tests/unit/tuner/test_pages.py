@@ -15,6 +15,7 @@ from tierd.topology import Topology
 from tierd.tuner import pages
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
+from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Piece
 from tierd.tuner.gate import CLOSED, OPEN, Room, Seen
 from tierd.tuner.pages import PagesState, Tick
@@ -243,7 +244,7 @@ def test_room_is_made_for_a_climb_and_not_for_one_that_rests() -> None:
     little = FLOOR + 12 * MIB
     _, decided = pages.decide(PagesState(), tick(free_bytes=little))
     assert "visited 1.0 s later" in decided.reasons[DOWN]
-    resting = Climb(stage_ends_s=60.0, heat=1.0, calm_heat=1.0)
+    resting = Climb(stage_ends_s=60.0, heat=ClimbHeat(1.0, calm=1.0))
     _, decided = pages.decide(PagesState(climbs={1: resting}), tick(free_bytes=little))
     assert decided.gates[DOWN] == CLOSED
 
@@ -291,7 +292,7 @@ def test_a_program_that_allocates_does_not_wait_for_the_idle_time() -> None:
 
 
 def test_the_idle_time_begins_anew_when_heat_rises() -> None:
-    calm = Climb(stage_ends_s=60.0, heat=0.0, calm_heat=0.0, least_heat=0.0)
+    calm = Climb(stage_ends_s=60.0, heat=ClimbHeat(0.0, least=0.0, calm=0.0))
     state = PagesState(climbs={1: calm}, descents={0: Descent(learned_s=100.0)})
     now = tick()
     now = replace(now, seen={**now.seen, 1: replace(now.seen[1], heat=1000.0)})

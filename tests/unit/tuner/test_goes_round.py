@@ -1,0 +1,121 @@
+"""While much room is free, one sweep goes around the node and brings up all that was touched."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.tuner.test_climb import IDLE_S, JUDGED, ROUND, SEEN, SPEED, USED, visited
+from tests.unit.tuner.test_lag import ROOMY_ROOM
+from tierd.plans.plan import Sweep, Visit
+from tierd.tuner import climb, climb_words
+from tierd.tuner.climb import Climb, Stage
+from tierd.tuner.gate import CLOSED, OPEN, Seen
+from tierd.tuner.lag import LAG_SHARE_MAX
+
+MIB = 1 << 20
+ROUND_S = ROUND / SPEED
+LONGEST_S = LAG_SHARE_MAX * ROUND_S
+
+# A climb after a round that went over all pages with the longest lag.
+DONE = Climb(
+    lag_s=LONGEST_S, stage=Stage.rests, cleared_bytes=ROUND, visited_bytes=ROUND, rounds=1,
+    heat=JUDGED, yield_share=0.02,
+)  # fmt: skip
+
+
+def going(share: float, **changes: object) -> Climb:
+    """Return a climb that has gone around this share of the node."""
+    now = replace(DONE, stage=Stage.goes_round, cleared_bytes=0, visited_bytes=int(share * ROUND))
+    return replace(now, **changes)  # type: ignore[arg-type]
+
+
+def passed(moved_bytes: int) -> Seen:
+    """Return a tick in which only the sweep that promotes ran."""
+    seen = visited(behind=-10 * MIB)
+    visits = {Visit.promote: 10 * MIB}
+    return replace(seen, visited_bytes=visits, moved_bytes={Visit.promote: moved_bytes})
+
+
+def test_after_the_longest_lag_room_that_is_left_is_used_by_one_sweep() -> None:
+    after, gates = climb.step(DONE, visited(), ROOMY_ROOM, IDLE_S)
+    assert after.stage is Stage.goes_round
+    assert gates == {Visit.clear: CLOSED, Visit.promote: OPEN}
+    assert after.visited_bytes == 0
+    assert after.bar_s(SEEN) == ROUND_S
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        # A longer lag is tried first.
+        replace(DONE, lag_s=LONGEST_S / 10),
+        # Pages that no sweep has cleared would all look young.
+        replace(DONE, cleared_bytes=ROUND - 1, visited_bytes=0),
+        # All that was touched in a long time would come up.
+        replace(DONE, stage_s=2 * ROUND_S),
+        replace(DONE, rest_s=4.0),
+    ],
+    ids=["short lag", "not cleared", "long ago", "in vain"],
+)
+def test_else_both_sweeps_run(before: Climb) -> None:
+    after, gates = climb.step(before, visited(), ROOMY_ROOM, IDLE_S)
+    assert after.stage is Stage.clears
+    assert gates[Visit.clear] == OPEN
+
+
+def test_where_something_has_to_go_down_both_sweeps_run() -> None:
+    after, _ = climb.step(DONE, visited(), USED, IDLE_S)
+    assert after.stage is not Stage.goes_round
+
+
+def test_it_goes_on_until_it_has_been_everywhere() -> None:
+    after, gates = climb.step(going(0.5), passed(MIB), ROOMY_ROOM, IDLE_S)
+    assert after.stage is Stage.goes_round
+    assert gates[Visit.promote] == OPEN
+    assert after.came_bytes == MIB
+    ended, gates = climb.step(going(1.0, came_bytes=40 * MIB), passed(0), ROOMY_ROOM, IDLE_S)
+    assert ended.stage is Stage.rests
+    assert ended.rounds == DONE.rounds + 1
+    assert gates[Visit.promote] == CLOSED
+    # It was worth it, so the next one follows at once, by one sweep too.
+    assert ended.stage_ends_s == 0
+    assert ended.is_busy(ROOMY_ROOM)
+    again, _ = climb.step(ended, visited(), ROOMY_ROOM, IDLE_S)
+    assert again.stage is Stage.goes_round
+
+
+def test_it_ends_when_the_room_is_used() -> None:
+    ended, gates = climb.step(going(0.3, came_bytes=40 * MIB), passed(MIB), USED, IDLE_S)
+    assert ended.stage is Stage.rests
+    assert gates[Visit.promote] == CLOSED
+    stopped = replace(ROOMY_ROOM, stopped="memory is short")
+    assert climb.step(going(0.3), passed(MIB), stopped, IDLE_S)[0].stage is not Stage.goes_round
+
+
+def test_a_round_that_brings_hardly_anything_is_followed_by_a_rest() -> None:
+    ended, _ = climb.step(going(1.0, least_hz=0.0), passed(0), ROOMY_ROOM, IDLE_S)
+    assert ended.in_vain
+    again, _ = climb.step(replace(ended, stage=Stage.rests), visited(), ROOMY_ROOM, IDLE_S)
+    assert again.stage is not Stage.goes_round
+
+
+def test_a_page_that_is_young_was_touched_within_the_round() -> None:
+    """Nobody cleared it since, so the lag is the time of a round."""
+    after, _ = climb.step(going(0.5), passed(5 * MIB), ROOMY_ROOM, IDLE_S)
+    both, _ = climb.step(
+        replace(going(0.5), stage=Stage.takes), passed(5 * MIB), ROOMY_ROOM, IDLE_S
+    )
+    assert 0 < after.touches < both.touches
+
+
+def test_what_it_does_is_told() -> None:
+    sweep = Sweep(
+        "promote-pages-1-0", Visit.promote, node=1, target_node=0, kdamond=1, scheme=0,
+        quota_bytes=10 * MIB, window_us=100_000, page_bytes=4096, round_bytes=ROUND,
+        samples_per_s=0.0, gated=False,
+    )  # fmt: skip
+    told = climb_words.reason(going(0.25), sweep, ROOMY_ROOM)
+    assert told == (
+        "uses room that is free, 25% of the round: what was touched since the last round goes up, "
+        "2.0% of those visited lately"
+    )
