@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.sim.loop import Loop, loop
-from tierd.configuration.config import CgroupClass, CgroupMode, Config
+from tests.sim.loop import KDAMONDS, Loop, loop
+from tierd.configuration.config import CgroupClass, CgroupMode, Config, ShareClass
 from tierd.errors import ExitCode
 from tierd.kdamonds.applied import CgroupsGone
 from tierd.loop import daemon, force
 from tierd.loop.daemon import RESCAN_S
+from tierd.loop.running import Running
 from tierd.planning import plan_here
 from tierd.plans.plan import Plan
 from tierd.plans.scope import FILTERS_MAX
@@ -90,6 +91,7 @@ class Churn:
     kernel: SimKernel
     at: str
     turn: int = 0
+    turns_max: int | None = None
 
     def __post_init__(self) -> None:
         self.kernel.add_cgroup(self.newest)
@@ -121,6 +123,8 @@ class Churn:
         self.kernel.write(path, value)
 
     def _turn(self) -> None:
+        if self.turn == self.turns_max:
+            return
         self.kernel.remove_cgroup(self.newest)
         self.turn += 1
         self.kernel.add_cgroup(self.newest)
@@ -169,10 +173,35 @@ def test_what_goes_again_and_again_is_given_up_for_a_while() -> None:
     loop = made("7.3", CgroupMode.exclude)
     running = daemon.begin(loop.outside(), loop.config)
 
-    def refused(plan: Plan) -> None:
+    def refused(_running: Running, plan: Plan) -> None:
         tried.append(plan.fingerprint)
         raise CgroupsGone((TOP,), frozenset())
 
     with pytest.raises(CgroupsGone):
         force.planned(loop.outside(), running, refused)
     assert len(tried) == force.PLANS_MAX
+
+
+def test_filters_that_the_kernel_refuses_are_made_again_without_what_has_gone() -> None:
+    """The former filters name cgroups that are gone too, so they cannot be taken back."""
+    # A group that is to have nothing has filters all the time.
+    shares = Config(shares=(ShareClass("pods", (TOP,), ceiling_bp=0),))
+    made = loop("7.3", config=shares)
+    made.kernel.add_cgroup(TOP)
+    churn = Churn(made.kernel, "commit", turns_max=4)
+    made.sysfs = churn
+    made.do(5, lambda: made.kernel.add_cgroup(f"{TOP}/other"))
+    seen: list[set[str]] = []
+    made.do(8, lambda: seen.append(filtered(made.kernel)))
+    assert made.run(9) is ExitCode.ok
+    assert churn.turn == churn.turns_max
+    assert seen == [{TOP, f"{TOP}/other", churn.newest}]
+    assert not {"degraded", "kdamond_died", "replanned"} & set(made.names())
+    assert len({one.pid for snapshot in made.snapshots for one in snapshot.kdamonds}) == 2
+    assert made.snapshots[-1].state is State.active
+
+
+def filtered(kernel: SimKernel) -> set[str]:
+    """Return the cgroups that have a filter in the kernel."""
+    paths = [path for path in kernel.files(KDAMONDS) if path.endswith("/memcg_path")]
+    return {kernel.read(f"{KDAMONDS}/{path}") for path in paths} - {""}

@@ -47,12 +47,17 @@ class UndoFailed(TierdError):
 
 
 class CgroupsGone(TierdError):
-    """Cgroups of the plan no longer exist. Either nothing was changed, or it was undone."""
+    """Cgroups of the plan no longer exist, and the plan from before it runs on."""
 
-    def __init__(self, gone: tuple[str, ...], remaining: frozenset[str]) -> None:
+    def __init__(
+        self, gone: tuple[str, ...], remaining: frozenset[str], staged: Applied | None = None
+    ) -> None:
         super().__init__(
             f"{len(gone)} cgroups of the plan were removed since it was made, as {gone[0]}",
             "make the plan again; the daemon does so by itself",
         )
         self.remaining = remaining
         """The cgroups of the plan that still exist."""
+        self.staged = staged
+        """The plan that runs, if files hold filters of the other plan already. None if they hold
+        what they held before."""

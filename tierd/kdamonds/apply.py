@@ -53,6 +53,7 @@ HOW = {
     ChangeMethod.restart: "replaced: turned off and started anew",
 }
 
+_FILTER = re.compile(r"/(core_|ops_)?filters/")
 _GOAL = re.compile(r"/quotas/goals/\d+/(target_value|current_value)$")
 
 
@@ -131,14 +132,20 @@ def change_plan(kernel: Kernel, applied: Applied, plan: Plan, record: Record) ->
     saved = applied.saved
     require_ours(kernel, saved)
     require_nodes(kernel, plan)
-    require_cgroups(kernel, plan)
     step = _step_to(kernel, saved, plan)
+    # As late as possible: a cgroup may go at any time.
+    require_cgroups(kernel, plan)
     if step is None:
         return dataclasses.replace(applied, plan=plan)
     record(step.begun)
     try:
         running = _take(step, kernel, saved, plan, record)
     except TierdError as error:
+        if _only_filters(step.change) and all_alive(kernel, saved.pids):
+            # The kernel has refused the filters, and goes on with the former ones. These may name
+            # cgroups that are gone too, so they cannot be committed again.
+            staged = dataclasses.replace(applied, saved=step.begun)
+            require_cgroups(kernel, plan, staged)
         raise RolledBack(error, roll_back(kernel, applied, step.begun, error, record)) from error
     return Applied(plan, running, HOW[step.change.method])
 
@@ -162,14 +169,18 @@ def _step_to(kernel: Kernel, saved: SavedState, plan: Plan) -> _Step | None:
     return _Step(change, knobs, changing(saved, plan.writes, every_knob(knobs, saved.knobs)))
 
 
+def _only_filters(change: Change) -> bool:
+    return all(_FILTER.search(write.path) for write in change.stage)
+
+
 def _change_to(kernel: Kernel, saved: SavedState, plan: Plan) -> Change:
     """Return the smallest change that makes our kdamonds run the plan."""
     change = change_to(kernel, plan.writes)
     everything = tuple(range(len(plan.kdamonds)))
     if not all_alive(kernel, saved.pids):
         return dataclasses.replace(change, method=ChangeMethod.restart)
-    if saved.former and change.method < ChangeMethod.commit:
-        # tierd died during a change: files may have been written that no commit has followed.
+    if saved.former and change.method <= ChangeMethod.commit:
+        # A change was not completed: files may have been written that no commit has followed.
         return Change(ChangeMethod.commit, change.stage, everything)
     return change
 

@@ -84,12 +84,15 @@ def require_paused(kernel: Kernel, applied: Applied) -> None:
         require_ours(kernel, applied.saved)
 
 
-def require_cgroups(kernel: Kernel, plan: Plan) -> None:
-    """Raise CgroupsGone if a cgroup of the plan was removed: the kernel refuses it with ENOMEM."""
+def require_cgroups(kernel: Kernel, plan: Plan, staged: Applied | None = None) -> None:
+    """Raise CgroupsGone if a cgroup of the plan was removed: the kernel refuses it with ENOMEM.
+
+    `staged` is what runs, if the files hold the filters of the plan already.
+    """
     paths = {write.value for write in plan.writes if write.path.endswith("/memcg_path")}
     gone = cgroups.gone(kernel.sysfs, sorted(paths)) if paths else ()
     if gone:
-        raise CgroupsGone(gone, frozenset(paths.difference(gone)))
+        raise CgroupsGone(gone, frozenset(paths.difference(gone)), staged)
 
 
 def require_nodes(kernel: Kernel, plan: Plan) -> None:

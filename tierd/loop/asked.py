@@ -69,7 +69,7 @@ def _reload(outside: Outside, running: Running) -> tuple[Running, str]:
     if running.applied is None:
         return changed, f"{changes}; in force from the next start"
     changed = force.looked(outside, changed)
-    changed, how = force.planned(outside, changed, partial(force.change_to, outside, changed))
+    changed, how = force.planned(outside, changed, partial(force.change_to, outside))
     matched = changed.applied.plan.cgroups if changed.applied else ()
     parts = (changes, how or "nothing changes in the kernel", *map(describe_match, matched))
     return changed, "; ".join(parts)
@@ -102,7 +102,7 @@ def _resume(outside: Outside, running: Running) -> tuple[Running, str]:
         return resumed, "it is started as soon as it can be"
     # The machine may have changed during the pause. A changed plan starts, and so ends the pause.
     running = force.looked(outside, running)
-    running, how = force.planned(outside, running, partial(force.change_to, outside, running))
+    running, how = force.planned(outside, running, partial(force.change_to, outside))
     if how is not None or running.applied is None:
         return running, f"moving again; {how}"
     applied = apply.resume(outside.kernel, running.applied, outside.store.record)

@@ -24,7 +24,7 @@ from tierd.loop.running import WHOLE, Running, reason_of
 from tierd.loop.supervise import Debounce, Retry
 from tierd.machine import discovery, features, processes
 from tierd.machine import neighbours as others
-from tierd.plans.plan import Controller
+from tierd.plans.plan import Controller, Plan
 from tierd.serving.inbox import Answer, Event, Verb
 from tierd.sysfs import Sysfs
 from tierd.units import format_ids
@@ -227,13 +227,16 @@ def _leave(outside: Outside, running: Running) -> None:
 def _start(outside: Outside, running: Running) -> Running:
     """Make a plan for the machine as it is now, and start it."""
     running = force.looked(outside, running)
-    start = partial(
-        apply.start,
-        outside.kernel,
-        record=outside.store.record,
-        saved=outside.store.saved(),
-        take_over=running.config.on_conflict is OnConflict.take_over,
-    )
+
+    def start(_running: Running, plan: Plan) -> Applied:
+        return apply.start(
+            outside.kernel,
+            plan,
+            outside.store.record,
+            saved=outside.store.saved(),
+            take_over=running.config.on_conflict is OnConflict.take_over,
+        )
+
     applied = force.planned(outside, running, start)
     running = force.with_plan(replace(running, retries={}, trouble=""), applied)
     return steering.begin(running, applied)
@@ -360,7 +363,7 @@ def _rescan(outside: Outside, running: Running) -> Running:
         return _rescan_held(outside, running, running.applied)
     before = running.applied.plan.degraded
     running = force.looked(outside, running)
-    running, text = force.planned(outside, running, partial(force.change_to, outside, running))
+    running, text = force.planned(outside, running, partial(force.change_to, outside))
     now = running.applied.plan.degraded if running.applied else ()
     for reason in sorted(set(now).difference(before)):
         running = force.say(outside, running, "degraded", reason)

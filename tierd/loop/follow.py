@@ -69,7 +69,7 @@ def _looked(outside: Outside, running: Running, began_s: float) -> Running:
     if before is None or (found == before.plan.groups and roles == running.roles):
         return running
     wanted = replace(running, roles=roles)
-    changed, _ = force.planned(outside, wanted, partial(force.change_to, outside, wanted))
+    changed, _ = force.planned(outside, wanted, partial(force.change_to, outside))
     cost_s = outside.clock.monotonic() - looked_s
     rested_s = outside.clock.monotonic() + COMMIT_REST * cost_s
     changed = replace(changed, follow_s=max(running.follow_s, rested_s), commit_s=cost_s)

@@ -26,8 +26,9 @@ from tierd.sysfs import optional
 T = TypeVar("T")
 
 # How many plans are tried if cgroups disappear while a plan is written. Writing takes at most half
-# a second. If so many tries fail, somebody removes cgroups on purpose.
-PLANS_MAX = 4
+# a second: with three cgroups that go per second, one try in 200 fails so often. If more fail,
+# somebody removes cgroups on purpose.
+PLANS_MAX = 8
 
 
 def looked(outside: Outside, running: Running) -> Running:
@@ -62,7 +63,7 @@ def change_to(outside: Outside, running: Running, plan: Plan) -> tuple[Running, 
     applied = running.applied
     if applied is None:
         return running, None
-    if plan.fingerprint == applied.plan.fingerprint:
+    if plan.fingerprint == applied.plan.fingerprint and applied.saved.settled:
         # The kernel sees no difference. Only a headroom that the tuner uses, or a text, has
         # changed.
         return replace(running, applied=replace(applied, plan=plan)), None
@@ -70,7 +71,7 @@ def change_to(outside: Outside, running: Running, plan: Plan) -> tuple[Running, 
     return with_plan(replace(running, paused=False), applied), applied.how
 
 
-def planned(outside: Outside, running: Running, act: Callable[[Plan], T]) -> T:
+def planned(outside: Outside, running: Running, act: Callable[[Running, Plan], T]) -> T:
     """Make a plan and act on it. If cgroups disappear while it is written, try again without them.
 
     The new plan has no cgroups that appeared since, so the number of tries is limited.
@@ -87,10 +88,15 @@ def planned(outside: Outside, running: Running, act: Callable[[Plan], T]) -> T:
     only: frozenset[str] | None = None
     for _ in range(PLANS_MAX - 1):
         try:
-            return act(plan(only=only))
+            return act(running, plan(only=only))
         except CgroupsGone as error:
             only = error.remaining
-    return act(plan(only=only))
+            running = _staged(running, error)
+    return act(running, plan(only=only))
+
+
+def _staged(running: Running, error: CgroupsGone) -> Running:
+    return running if error.staged is None else replace(running, applied=error.staged)
 
 
 def _before(outside: Outside, running: Running) -> Mapping[str, str]:
@@ -109,6 +115,8 @@ def after_failure(outside: Outside, running: Running, error: TierdError) -> Runn
     """Return the state after a change that failed: the plan as before, or none."""
     if isinstance(error, RolledBack):
         return replace(running, applied=error.applied)
+    if isinstance(error, CgroupsGone):
+        return _staged(running, error)
     if isinstance(error, Conflict | UndoFailed):
         # The tree belongs to somebody else, or is incomplete. After a wait, start again from the
         # state on disk, which adopts or replaces what is there.

@@ -87,6 +87,14 @@ def test_a_crowd_is_left_out_and_told_and_hides_nobody_else() -> None:
     assert found.left_out == ("/a: all cgroups after the first 2000",)
 
 
+def test_files_are_tried_in_one_cgroup_and_not_in_its_siblings() -> None:
+    counted = Counted({"/a": 0, **{f"/a/{number}": 0 for number in range(100)}, "/a/0/below": 0})
+    found = cgroups.read(counted, ("/a",))
+    assert len(found.own_bytes) == 102
+    # The file is tried in the first of the hundred, and in two others that have no siblings.
+    assert counted.files_tried == 3
+
+
 @dataclass
 class Crowd:
     """A tree of many cgroups, made without files. Some cannot be read."""
@@ -145,3 +153,14 @@ def test_what_its_owner_hides_is_left_out_and_told() -> None:
 def test_a_tree_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(SysfsError):
         cgroups.read(Crowd({"/a": 1}, {"/a": errno.EIO}), ("/a",))
+
+
+@dataclass
+class Counted(Crowd):
+    """Counts how often a file is read as if it was a cgroup."""
+
+    files_tried: int = 0
+
+    def read(self, path: str) -> str:
+        self.files_tried += "/cgroup.procs/" in path
+        return super().read(path)
