@@ -74,6 +74,8 @@ def _promotion(flow: Flow, share: float, known: NodeState, node: FastNode) -> Wa
         below = format_size(max(0, node.now.mark_bytes + huge - node.now.free_bytes))
         mark = "what a huge page needs" if huge else "the mark"
         reason = f"waits: free memory of node {node.id} is {below} below {mark}; {what}"
+        if not pace:
+            reason = f"parked: {what}"
         # Even the smallest quota would move a whole huge page in each window, so it is 0.
         return Want(0.0, reason, 0 if huge else flow.ready_bytes(pace))
     if share >= 1:

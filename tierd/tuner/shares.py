@@ -35,6 +35,11 @@ WAITS_SHARE = 0.1
 # still ends.
 RISES_SHARE = 1 / 64
 ASKS_S = 10.0
+
+# And at least this part of its share must have come up. The last few percent are often cold, and
+# single pages of them come up by chance. Promotion may move a quarter of a percent of the fast
+# node per second, so several groups that ask can all rise so fast.
+RISES_SHARE_MIN = 1 / 128
 NO_ROOM_WEIGHT = 1 / 6
 
 # Seconds between two chances in which nothing came up: at first, doubled each time, and at most.
@@ -157,7 +162,8 @@ def _asked(before: Asking | None, one: Share, seconds: float, *, has_room: bool)
     if not before.lacks and now.sank_bytes > one.lacks_bytes / 2:
         # It lacks what went down because it was cold.
         return replace(now, rest_left_s=REST_S_MIN)
-    if now.rose_bytes >= RISES_SHARE * one.lacks_bytes:
+    least_bytes = max(RISES_SHARE * one.lacks_bytes, RISES_SHARE_MIN * one.share_bytes)
+    if now.rose_bytes >= least_bytes:
         return replace(now, asks=True, vain_s=0.0, rest_s=REST_S_MIN)
     if now.asks:
         vain_s = now.vain_s + seconds * (1.0 if has_room else NO_ROOM_WEIGHT)

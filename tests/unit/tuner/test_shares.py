@@ -145,6 +145,15 @@ def test_a_group_whose_memory_comes_up_asks_until_it_has_its_share() -> None:
     assert not found[-1].asked
 
 
+def test_a_group_whose_last_pages_are_cold_does_not_ask_for_ever() -> None:
+    """It lacks 3 % of its share, and a page of it comes up now and then."""
+    # 1 MiB in eight seconds: all that is lacking would be there in two minutes.
+    creeping = [{"a": 515 - up // 8, "b": 485 + up // 8} for up in range(32)]
+    _, found = steps(SharesState(), creeping)
+    assert found[0].asked
+    assert not found[-1].asked
+
+
 def test_a_group_whose_cold_memory_went_down_does_not_ask_at_once() -> None:
     state, _ = steps(SharesState(), [{"a": 500, "b": 500}] * 3)
     _, found = steps(state, [{"a": 600, "b": 400}] * 3)
