@@ -24,6 +24,7 @@ from tierd.tuner import (
     shares,
 )
 from tierd.tuner.average import moving
+from tierd.tuner.climb import RESUME_SHARE
 from tierd.tuner.gate import Room, Seen
 from tierd.tuner.habit import Habit, learn
 from tierd.tuner.heat import Heat
@@ -161,7 +162,7 @@ def _shared(
         return state, Shared()
     fast = [one for one in nodes if one.id in limits.fast_nodes]
     headroom = {one.id: node_state.headroom_bytes(state.nodes[one.id], one) for one in fast}
-    has_room = any(one.now.free_bytes > headroom[one.id] for one in fast)
+    has_room = any(_has_room(one, headroom[one.id]) for one in fast)
     known, shared = shares.step(state.shares, measurement, limits, headroom, has_room=has_room)
     learned = dict(state.nodes)
     for one in fast if shared.asked else ():
@@ -169,6 +170,12 @@ def _shared(
         check = replace(before.check, hold_off_s=0.0)
         learned[one.id] = replace(before, is_idle=False, check=check)
     return replace(state, nodes=learned, shares=known), shared
+
+
+def _has_room(node: FastNode, headroom: int) -> bool:
+    """Return whether there is room enough for promotion by page to begin."""
+    ahead = gate.ahead_bytes(node.now.total_bytes, node.sweep_bytes_per_s)
+    return node.now.free_bytes > headroom + RESUME_SHARE * ahead
 
 
 def _climbing_bytes(state: ControllerState, node: FastNode) -> float:

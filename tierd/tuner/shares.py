@@ -7,7 +7,8 @@ Rules of this file:
    count of its bytes on each node: it rises on fast nodes while it falls on slow ones.
 3. A group whose memory cannot come up, because the fast nodes are full of hot memory of others, is
    given a chance: it asks for a while. If nothing comes up, the next chance comes later.
-4. While a group asks, groups that have their share wait, and those that have more give.
+4. While the memory of a group that asks comes up, or there is no room for it, groups that have
+   their share wait, and those that have more give. A chance with room keeps nothing from others.
 """
 
 from collections.abc import Iterable, Mapping
@@ -65,6 +66,8 @@ class Share:
     share_bytes: float = 0.0
     asks: bool = False
     """True if it lacks some of its share, and would use it."""
+    holds: bool = False
+    """True if others wait or give for it."""
 
     @property
     def lacks_bytes(self) -> float:
@@ -86,6 +89,8 @@ class Asking:
     fast_bytes: int
     slow_bytes: int
     asks: bool = False
+    holds: bool = False
+    """True if others wait or give for it, until it does not ask any more."""
     rose_bytes: float = 0.0
     """What came up within ASKS_S: older moves weigh less and less."""
     sank_bytes: float = 0.0
@@ -132,14 +137,16 @@ def step(
 ) -> tuple[SharesState, Shared]:
     """Return what is known of the groups after a round, and whose memory moves.
 
-    With `has_room` memory could come up since the last round.
+    With `has_room` there is room enough for promotion to begin.
     """
     found = []
     asking = {}
     for one in shares(measurement, limits, headroom):
-        now = _asked(before.asking.get(one.name), one, measurement.seconds, has_room=has_room)
+        known = before.asking.get(one.name)
+        now = _asked(known, one, measurement.seconds, has_room=has_room)
+        now = replace(now, holds=now.asks and (now.holds or not has_room))
         asking[one.name] = now
-        found.append(replace(one, asks=now.asks))
+        found.append(replace(one, asks=now.asks, holds=now.holds))
     return SharesState(asking), _shared(tuple(found), limits.roles)
 
 
@@ -164,7 +171,7 @@ def _asked(before: Asking | None, one: Share, seconds: float, *, has_room: bool)
         return replace(now, rest_left_s=REST_S_MIN)
     least_bytes = max(RISES_SHARE * one.lacks_bytes, RISES_SHARE_MIN * one.share_bytes)
     if now.rose_bytes >= least_bytes:
-        return replace(now, asks=True, vain_s=0.0, rest_s=REST_S_MIN)
+        return replace(now, asks=True, holds=True, vain_s=0.0, rest_s=REST_S_MIN)
     if now.asks:
         vain_s = now.vain_s + seconds * (1.0 if has_room else NO_ROOM_WEIGHT)
         if vain_s < ASKS_S:
@@ -182,7 +189,7 @@ def _shared(found: tuple[Share, ...], in_force: Roles) -> Shared:
     full = {one.name for one in found if _is_full(one, waits=one.name in in_force.waits)}
     givers = above
     keeps: set[str] = set()
-    if owed:
+    if any(one.holds for one in found):
         full |= {one.name for one in found if not one.lacks_bytes}
         most = max((one.over_bytes for one in found), default=0.0)
         givers += [one for one in found if one.over_bytes > GIVES_SHARE * most]

@@ -102,13 +102,29 @@ def steps(
 
 
 def test_a_group_below_its_share_asks_and_the_other_gives() -> None:
-    _, (first,) = steps(SharesState(), [{"a": 1000, "b": 0}])
+    _, (first,) = steps(SharesState(), [{"a": 1000, "b": 0}], room=False)
     assert first.roles == Roles(frozenset({"a", REST}), frozenset({"b", REST}), frozenset({"a"}))
     assert first.owed_bytes == pytest.approx(500 * MIB)
     assert first.giving_bytes == 0, "these filters are not in force yet"
     in_force = replace(LIMITS, roles=first.roles)
-    _, (now,) = steps(SharesState(), [{"a": 1000, "b": 0}], limits=in_force)
+    _, (now,) = steps(SharesState(), [{"a": 1000, "b": 0}], limits=in_force, room=False)
     assert now.giving_bytes == pytest.approx(500 * MIB)
+
+
+def test_a_chance_keeps_nothing_from_others_while_there_is_room() -> None:
+    """With many groups one of them always has a chance."""
+    state, found = steps(SharesState(), [{"a": 1000, "b": 0}] * 3)
+    assert all(one.asked for one in found)
+    assert {one.roles for one in found} == {Roles()}
+    # If its memory comes up, or there is no room for it, others wait until it stops to ask.
+    _, (rises,) = steps(state, [{"a": 980, "b": 20}])
+    assert rises.roles.gives == {"a"}
+    state, (full,) = steps(state, [{"a": 1000, "b": 0}], room=False)
+    assert full.roles.gives == {"a"}
+    _, (later,) = steps(state, [{"a": 1000, "b": 0}])
+    assert later.roles.gives == {"a"}
+    _, after = steps(state, [{"a": 1000, "b": 0}] * (round(ASKS_S) + 1))
+    assert after[-1].roles == Roles()
 
 
 def test_nothing_is_pushed_while_a_group_in_force_has_no_more_than_its_share() -> None:
