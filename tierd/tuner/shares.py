@@ -92,7 +92,8 @@ class Asking:
     holds: bool = False
     """True if others wait or give for it, until it does not ask any more."""
     rose_bytes: float = 0.0
-    """What came up within ASKS_S: older moves weigh less and less."""
+    """What came up within ASKS_S, and has not shown yet that it rises. Older moves weigh less and
+    less."""
     sank_bytes: float = 0.0
     """What went down, in the same way."""
     lacks: bool = False
@@ -171,7 +172,9 @@ def _asked(before: Asking | None, one: Share, seconds: float, *, has_room: bool)
         return replace(now, rest_left_s=REST_S_MIN)
     least_bytes = max(RISES_SHARE * one.lacks_bytes, RISES_SHARE_MIN * one.share_bytes)
     if now.rose_bytes >= least_bytes:
-        return replace(now, asks=True, holds=True, vain_s=0.0, rest_s=REST_S_MIN)
+        # What has counted does not count again: else much of it would count for a minute.
+        rises = replace(now, rose_bytes=0.0, vain_s=0.0, rest_s=REST_S_MIN)
+        return replace(rises, asks=True, holds=True)
     if now.asks:
         vain_s = now.vain_s + seconds * (1.0 if has_room else NO_ROOM_WEIGHT)
         if vain_s < ASKS_S:

@@ -170,6 +170,14 @@ def test_a_group_whose_last_pages_are_cold_does_not_ask_for_ever() -> None:
     assert not found[-1].asked
 
 
+def test_a_group_does_not_ask_for_long_after_the_last_of_its_memory_came_up() -> None:
+    rises = [{"a": 900 - up, "b": up} for up in range(0, 400, 40)]
+    state, found = steps(SharesState(), rises)
+    assert found[-1].asked
+    _, found = steps(state, [rises[-1]] * (round(ASKS_S) + 2))
+    assert not found[-1].asked
+
+
 def test_a_group_whose_cold_memory_went_down_does_not_ask_at_once() -> None:
     state, _ = steps(SharesState(), [{"a": 500, "b": 500}] * 3)
     _, found = steps(state, [{"a": 600, "b": 400}] * 3)
