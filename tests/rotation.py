@@ -23,6 +23,7 @@ EXPECTED_S = {
     "test_it_weighs_no_more_than_the_bar": 40,
     "test_every_look_answers_and_changes_nothing": 130,
     "test_protected.py": 150,
+    "test_shared.py": 300,
     "test_swapped.py": 240,
     "test_the_latencies_are_those_of_the_memory": 90,
     "test_an_arm64_kernel_does_the_same": 240,
@@ -46,7 +47,7 @@ TURN_S_MAX = 360
 _TOGETHER = "test_real"
 
 # All tests of such a file share one guest.
-_ONE_GUEST = ("test_protected.py", "test_swapped.py")
+_ONE_GUEST = ("test_protected.py", "test_shared.py", "test_swapped.py")
 
 
 def group(nodeid: str) -> str:

@@ -50,14 +50,6 @@ def test_with_nothing_hot_and_the_headroom_free_everything_is_parked() -> None:
     assert all("parked" in want.reason for want in decision.wants.values())
 
 
-def test_with_nothing_hot_promotion_does_not_wait_for_room() -> None:
-    """While a group asks for its share, promotion is not idle, whatever is hot."""
-    memory, _ = demand.decide(ControllerState(), reading(), LIMITS)
-    asked = {number: replace(node, is_idle=False) for number, node in memory.nodes.items()}
-    _, decision = demand.again(replace(memory, nodes=asked), reading(), LIMITS)
-    assert decision.wants[UP.id].reason == "parked: nothing hot on node 1"
-
-
 def test_what_is_hot_is_wanted_up_to_the_rate() -> None:
     assert rates(decide(reading(hot=300 * MIB, free=200 * MIB)))[0] == RATE
     assert rates(decide(reading(hot=3 * MIB, free=200 * MIB)))[0] == 3 * MIB / HEAT_CLEAR_S
