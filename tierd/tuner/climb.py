@@ -210,7 +210,7 @@ class Climb:
         return self.stage_s >= self.stage_ends_s and not room.stopped and is_roomy(room)
 
     def comes_bytes_per_s(self, seen: Seen) -> float:
-        """Return how much comes up per second while both sweeps run."""
+        """Return how much comes up per second while sweeps run."""
         return self.yield_share * seen.bytes_per_s if self.is_running else 0.0
 
 
@@ -327,7 +327,10 @@ def _round_s(seen: Seen) -> float:
 
 def _going_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
     now = replace(now, took_s=now.took_s + seen.seconds)
-    if room.stopped or not is_roomy(room) or now.visited_bytes >= seen.round_bytes:
+    if room.stopped:
+        # Both sweeps go on when it is over: what was cleared is too long ago by then.
+        return _enter(now, Stage.waits), {Visit.promote: CLOSED}
+    if not is_roomy(room) or now.visited_bytes >= seen.round_bytes:
         after, gates = _ended(now, seen, room, lag)
         return after, {Visit.promote: CLOSED, **gates}
     return now, _round_gates(now, seen, room)

@@ -88,8 +88,17 @@ def test_it_ends_when_the_room_is_used() -> None:
     ended, gates = climb.step(going(0.3, came_bytes=40 * MIB), passed(MIB), USED, IDLE_S)
     assert ended.stage is Stage.rests
     assert gates[Visit.promote] == CLOSED
-    stopped = replace(ROOMY_ROOM, stopped="memory is short")
-    assert climb.step(going(0.3), passed(MIB), stopped, IDLE_S)[0].stage is not Stage.goes_round
+
+
+def test_if_it_is_stopped_both_sweeps_go_on_later_and_nothing_is_judged() -> None:
+    stopped = replace(ROOMY_ROOM, stopped="its processor time is used up")
+    waits, gates = climb.step(going(0.3), passed(0), stopped, IDLE_S)
+    assert waits.stage is Stage.waits
+    assert gates == {Visit.promote: CLOSED}
+    assert not waits.in_vain
+    after, gates = climb.step(waits, visited(behind=-0.3 * ROUND), ROOMY_ROOM, IDLE_S)
+    assert after.stage is Stage.clears
+    assert gates[Visit.clear] == OPEN
 
 
 def test_a_round_that_brings_hardly_anything_is_followed_by_a_rest() -> None:
