@@ -75,7 +75,7 @@ def test_the_slowest_node_makes_its_headroom_by_swapping_its_own_pages(facts: Fa
 
 
 def test_with_every_tier_full_the_exchange_goes_on(facts: Facts) -> None:
-    """How much is swapped out for it differs from run to run: docs/benchmarks/missed.md."""
+    """On a busy host something is swapped out for it: docs/benchmarks/missed.md."""
     before, after = facts["full"]
     assert after["demoted"] - before["demoted"] >= TURNS * ARRIVED_SHARE * HOT_BYTES / 2
 
