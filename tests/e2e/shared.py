@@ -36,8 +36,8 @@ NEAR = 0.95
 # is free, so idle memory makes room for it.
 LENT = 0.9
 # Bounds for patience only. The bars are 60, 30 and 60 seconds.
-SHARE_S_MAX = 240.0
-LENT_S_MAX = 120.0
+SHARE_S_MAX = 300.0
+LENT_S_MAX = 300.0
 
 # Cgroups that come and go, and how many are there at a time.
 CHURNED, CHURN_S, ALIVE = 200, 60.0, 20
