@@ -43,7 +43,7 @@ LENT_S_MAX = 300.0
 CHURNED, CHURN_S, ALIVE = 200, 60.0, 20
 CHURN = "churn"
 # Seconds after which no filter may name a cgroup that is gone.
-CALM_S = 20.0
+CALM_S = 120.0
 
 CLASSES = ", ".join(f"{name}: {{paths: [/{name}]}}" for name in NAMES)
 SHARES = f"shares: {{{CLASSES}}}\n"
@@ -194,9 +194,7 @@ def main() -> int:
     note(f"churn: {json.dumps(facts['churn'])}")
     status = inside.status()
     facts["state"] = status["state"]
-    facts["troubles"] = [
-        one for one in status["events"] if one["event"] in ("degraded", "kdamond_died")
-    ]
+    facts["died"] = [one for one in status["events"] if one["event"] == "kdamond_died"]
     facts["churn_exit"] = daemon.stop()
     inside.tell(facts)
     return 0
