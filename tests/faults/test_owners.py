@@ -14,9 +14,9 @@ from tierd.kdamonds import apply, inspection, restore
 from tierd.kdamonds.applied import Applied, UndoFailed
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
 from tierd.kdamonds.restore import Restored
-from tierd.kdamonds.saved import KNOBS, SavedKnob, SavedState, from_text, to_text
+from tierd.kdamonds.saved import KNOBS, SavedKnob, SavedState, changing, from_text, to_text
 from tierd.machine.features import KDAMONDS, Capabilities
-from tierd.plans.changes import ChangeMethod
+from tierd.plans.changes import ChangeMethod, values
 from tierd.plans.damon import Command, Write, state_path, writes
 from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
 from tierd.sim import machine_model
@@ -292,6 +292,27 @@ def test_tuned_intervals_survive_a_commit(
     # intervals into its files.
     apply.command(world.look, applied, 1, Command.update_intervals)
     assert int(world.kernel.read(sample)) > 10_000
+
+
+def test_after_a_change_that_was_not_completed_each_kdamond_gets_a_commit() -> None:
+    """The files of one kdamond are as they should be, and nobody committed them."""
+    world = fresh("7.3")
+    applied = start(world)
+    plan = plan_for(world, OTHER_RATE)
+    wanted = values(plan.writes)
+    for write in applied.plan.writes:
+        if write.path.startswith(f"{KDAMONDS}/1/") and wanted[write.path] != write.value:
+            world.kernel.write(write.path, wanted[write.path])
+    begun = changing(applied.saved, plan.writes, applied.saved.knobs)
+    made = len(world.kernel.journal)
+    done = apply.change_plan(world.look, replace(applied, saved=begun), plan, world.disk.record)
+    written = world.kernel.journal[made:]
+    commits = [one.path for one in written if one.value == Command.commit]
+    assert commits == [state_path(0), state_path(1)]
+    files = {one.path for one in written}.difference(commits)
+    assert files
+    assert not any(path.startswith(f"{KDAMONDS}/1/") for path in files)
+    assert done.saved.settled
 
 
 def test_a_new_goal_value_needs_no_commit() -> None:

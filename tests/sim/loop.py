@@ -217,3 +217,9 @@ def hot(name: str, node: int, mib: int) -> Place:
 def cold(name: str, node: int, mib: int) -> Place:
     """A set that nobody touches."""
     return Place(PageSet(name, 0.0), mib * MIB, (node,))
+
+
+def filtered(kernel: SimKernel) -> set[str]:
+    """Return the cgroups that have a filter in the kernel."""
+    paths = [path for path in kernel.files(KDAMONDS) if path.endswith("/memcg_path")]
+    return {kernel.read(f"{KDAMONDS}/{path}") for path in paths} - {""}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.sim.loop import KDAMONDS, Loop, loop
+from tests.sim.loop import Loop, filtered, loop
 from tierd.configuration.config import CgroupClass, CgroupMode, Config, ShareClass
 from tierd.errors import ExitCode
 from tierd.kdamonds.applied import CgroupsGone
@@ -199,9 +199,3 @@ def test_filters_that_the_kernel_refuses_are_made_again_without_what_has_gone() 
     assert not {"degraded", "kdamond_died", "replanned"} & set(made.names())
     assert len({one.pid for snapshot in made.snapshots for one in snapshot.kdamonds}) == 2
     assert made.snapshots[-1].state is State.active
-
-
-def filtered(kernel: SimKernel) -> set[str]:
-    """Return the cgroups that have a filter in the kernel."""
-    paths = [path for path in kernel.files(KDAMONDS) if path.endswith("/memcg_path")]
-    return {kernel.read(f"{KDAMONDS}/{path}") for path in paths} - {""}

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.contract.sets import PAGE as PAGE_BYTES
-from tests.sim.loop import KDAMONDS, MIB, Disk, Loop, Script, loop
+from tests.sim.loop import MIB, Disk, Loop, Script, filtered, loop
 from tierd.configuration.config import Config, ShareClass
 from tierd.record.snapshot import GroupStatus, State
 from tierd.sim import machine_model
@@ -173,12 +173,6 @@ def test_before_7_2_cold_memory_of_groups_above_their_share_makes_the_room() -> 
     came = sum(seen.above[24][name] for name in QUIET)
     assert came >= 150 * MIB
     assert seen.above[24][NOISY] <= 220 * MIB
-
-
-def filtered(kernel: SimKernel) -> set[str]:
-    """Return the cgroups that have a filter in the kernel."""
-    paths = [path for path in kernel.files(KDAMONDS) if path.endswith("/memcg_path")]
-    return {kernel.read(f"{KDAMONDS}/{path}") for path in paths}
 
 
 def test_cgroups_that_come_and_go_are_followed() -> None:

@@ -26,8 +26,8 @@ from tierd.sysfs import optional
 T = TypeVar("T")
 
 # How many plans are tried if cgroups disappear while a plan is written. Writing takes at most half
-# a second: with three cgroups that go per second, one try in 200 fails so often. If more fail,
-# somebody removes cgroups on purpose.
+# a second. With three cgroups that go per second a third of the tries fail. If so many fail in a
+# row, somebody removes cgroups on purpose.
 PLANS_MAX = 8
 
 

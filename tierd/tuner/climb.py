@@ -185,13 +185,13 @@ class Climb:
     def lag_now_s(self, seen: Seen) -> float:
         """Return how long before its visit a page was cleared, by where the sweeps are."""
         if self.stage is Stage.goes_round:
-            return _round_s(seen)
+            return seen.round_s
         return max(seen.window_s, seen.behind_bytes / seen.bytes_per_s)
 
     def bar_s(self, seen: Seen) -> float:
         """Return within which time a page must have been touched to come up."""
         if self.stage is Stage.goes_round:
-            return _round_s(seen)
+            return seen.round_s
         return max(seen.window_s, self.lag_s)
 
     def ahead_bytes(self, most_bytes: float) -> float:
@@ -317,12 +317,7 @@ def _may_go_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> bool:
     if now.in_vain or not is_roomy(room) or now.lag_s * GROWTH < lag.longest_s:
         return False
     whole = max(now.cleared_bytes, now.visited_bytes) >= seen.round_bytes
-    return whole and now.stage_s <= _round_s(seen)
-
-
-def _round_s(seen: Seen) -> float:
-    """Return how long one sweep takes for all pages."""
-    return seen.round_bytes / seen.bytes_per_s
+    return whole and now.stage_s <= seen.round_s
 
 
 def _going_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:

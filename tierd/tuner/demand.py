@@ -174,15 +174,17 @@ def _shared(
 
 def _has_room(node: FastNode, headroom: int) -> bool:
     """Return whether there is room enough for promotion by page to begin."""
-    ahead = gate.ahead_bytes(node.now.total_bytes, node.sweep_bytes_per_s)
-    return node.now.free_bytes > headroom + RESUME_SHARE * ahead
+    return node.now.free_bytes > headroom + RESUME_SHARE * _most_ahead_bytes(node)
 
 
 def _climbing_bytes(state: ControllerState, node: FastNode) -> float:
     """Return the room that regions should make for what comes up by page."""
     climbs = [state.pages.climb(one.node) for one in node.sweeps_up]
-    most_bytes = gate.ahead_bytes(node.now.total_bytes, node.sweep_bytes_per_s)
-    return pages.soon_bytes(climbs, most_bytes)
+    return pages.soon_bytes(climbs, _most_ahead_bytes(node))
+
+
+def _most_ahead_bytes(node: FastNode) -> float:
+    return gate.ahead_bytes(node.now.total_bytes, node.sweep_bytes_per_s)
 
 
 def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:

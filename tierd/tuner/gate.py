@@ -139,6 +139,11 @@ class Seen:
     moved_bytes: Mapping[Visit, int] = field(default_factory=dict)
 
     @property
+    def round_s(self) -> float:
+        """How long one sweep takes for all pages."""
+        return self.round_bytes / self.bytes_per_s
+
+    @property
     def window_bytes(self) -> float:
         return self.bytes_per_s * self.window_s
 

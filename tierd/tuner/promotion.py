@@ -68,14 +68,14 @@ def _promotion(flow: Flow, share: float, known: NodeState, node: FastNode) -> Wa
     if known.is_idle:
         return Want(0.0, f"parked: {what}, too little to be worth a move")
     pace = flow.pace_bytes_per_s
+    if not pace:
+        return Want(0.0, f"parked: {what}")
     rate = pace * share
     if rate <= 0:
         huge = node.huge_room_bytes
         below = format_size(max(0, node.now.mark_bytes + huge - node.now.free_bytes))
         mark = "what a huge page needs" if huge else "the mark"
         reason = f"waits: free memory of node {node.id} is {below} below {mark}; {what}"
-        if not pace:
-            reason = f"parked: {what}"
         # Even the smallest quota would move a whole huge page in each window, so it is 0.
         return Want(0.0, reason, 0 if huge else flow.ready_bytes(pace))
     if share >= 1:

@@ -36,12 +36,12 @@ WAITS_SHARE = 0.1
 # still ends.
 RISES_SHARE = 1 / 64
 ASKS_S = 10.0
+NO_ROOM_WEIGHT = 1 / 6
 
 # And at least this part of its share must have come up. The last few percent are often cold, and
 # single pages of them come up by chance. Promotion may move a quarter of a percent of the fast
 # node per second, so several groups that ask can all rise so fast.
 RISES_SHARE_MIN = 1 / 128
-NO_ROOM_WEIGHT = 1 / 6
 
 # Seconds between two chances in which nothing came up: at first, doubled each time, and at most.
 REST_S_MIN = 30.0
