@@ -206,7 +206,7 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         sweep_bytes_per_s=node.sweep_bytes_per_s + hint_faults.rate_max_bytes_per_s(node),
         reserved_bytes=reserved,
         fits_bytes=max(0.0, fits - by_region * CLEAR_S),
-        cold_share=None if node.now.cold_bytes is None else node.cold_bytes / node.now.total_bytes,
+        cold_share=node.cold_share,
         is_short=node.now.free_bytes < node.short_bytes,
         stopped=_stopped(node),
         owed_bytes=shared.owed_bytes if shared else 0.0,

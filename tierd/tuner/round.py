@@ -282,6 +282,13 @@ class FastNode:
         return 0.0 if cold < self.dead_bytes else cold
 
     @property
+    def cold_share(self) -> float | None:
+        """The cold share of the node. It is not known without a sensor, nor without memory."""
+        if self.now.cold_bytes is None or not self.now.total_bytes:
+            return None
+        return self.cold_bytes / self.now.total_bytes
+
+    @property
     def huge_room_bytes(self) -> int:
         """The bytes above the mark that huge pages need to arrive."""
         room_bytes = HUGE_ROOM_PAGES * huge_page_bytes(self.limits.page_bytes)

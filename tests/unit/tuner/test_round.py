@@ -57,3 +57,20 @@ def test_visits_make_room_where_a_round_at_twice_the_rate_is_short(
     heats = dict.fromkeys((0, 1), Heat(0, 0.0, 0.0))
     (node,) = fast_nodes(reading(), limits, habits, heats, 0.0)
     assert node.goes_by_page(round_bytes) is goes
+
+
+@pytest.mark.parametrize(
+    ("total_bytes", "cold_bytes", "share"),
+    [
+        pytest.param(512 * MIB, 128 * MIB, 0.25, id="a quarter is cold"),
+        pytest.param(512 * MIB, None, None, id="no sensor counts it"),
+        pytest.param(0, 0, None, id="all memory is unplugged"),
+    ],
+)
+def test_the_cold_share_is_known_only_where_there_is_memory(
+    total_bytes: int, cold_bytes: int | None, share: float | None
+) -> None:
+    now = NodeMeasurement(total_bytes, 0, 0, cold_bytes=cold_bytes)
+    seen = replace(reading(), nodes={0: now})
+    node = FastNode(0, now, (), (), seen, LIMITS, 0.0)
+    assert node.cold_share == share
