@@ -9,6 +9,7 @@ from tests.e2e.boots import told
 from tests.e2e.unit import PLACES, PORTS
 from tests.vm.rootfs import NEWER_SUITE, SUITE, SYSTEMD
 from tierd.errors import ExitCode
+from tierd.kdamonds.niceness import NICENESS
 from tierd.loop import journal
 from tierd.sim import machine_model
 
@@ -44,6 +45,9 @@ def test_the_unit_lives_through_all_that_systemd_does(series: str, suite: str) -
     assert all(facts[when]["active"] == "active" for when in COUNTED)
     assert all(facts[when]["status"] == "active" for when in COUNTED)
     assert facts["status_text"].startswith("active: ")
+    # The kernel lets only CAP_SYS_NICE change a kernel thread, and the drop-in gives it.
+    assert facts["niceness"] == [0] * len(facts["started"]["pids"])
+    assert facts["niceness_with_drop_in"] == [NICENESS] * len(facts["started"]["pids"])
     reloads(facts)
     counts(facts["promoted"])
     # After a kill, a freeze and an upgrade the same kdamonds run.

@@ -145,12 +145,14 @@ def purge(facts: dict[str, Any]) -> None:
 
 
 def readers(facts: dict[str, Any]) -> None:
-    """Use the shipped example for readers: the group may ask, but only root may command."""
+    """Use two shipped examples: a group may ask, but only root may command; kdamonds are nice."""
     run(["groupadd", "--system", READERS], check=True)
     gid = grp.getgrnam(READERS).gr_gid
-    shutil.copy("systemd/examples/readers.conf", UNITS / "tierd.service.d")
+    for name in ("readers", "programs-first"):
+        shutil.copy(f"systemd/examples/{name}.conf", UNITS / "tierd.service.d")
     systemctl("daemon-reload")
     facts["restart"] = systemctl("restart", "tierd").returncode
+    facts["niceness_with_drop_in"] = niceness()
     found = Path("/run/tierd/api.sock").stat()
     facts["socket"] = [found.st_gid == gid, oct(found.st_mode & 0o777)]
     facts["as_member"] = [asked_as(gid, "status"), asked_as(gid, "pause")]
@@ -219,6 +221,11 @@ def standing() -> dict[str, Any]:
     }
 
 
+def niceness() -> list[int]:
+    """Return that of each kdamond."""
+    return [os.getpriority(os.PRIO_PROCESS, pid) for pid in inside.pids()]
+
+
 def resident_bytes() -> int:
     """Return the resident set of the service, with Debian's own Python."""
     pages = Path(f"/proc/{shown('MainPID')}/statm").read_text().split()[1]
@@ -236,6 +243,7 @@ def life(facts: dict[str, Any], sets: WorkloadSets) -> None:
     """Start, reload, kill, freeze, upgrade and stop the service."""
     facts["start"] = systemctl("enable", "--now", "tierd").returncode
     facts["started"] = standing()
+    facts["niceness"] = niceness()
     facts["status_text"] = shown("StatusText")
     note("started")
     facts["promoted"] = promoted(sets)

@@ -128,6 +128,8 @@ class Loop:
     """The processor time that the loop has used."""
     sysfs: Sysfs | None = None
     """The Sysfs to use in place of the kernel, if any."""
+    turned_on: list[int] = field(default_factory=list)
+    """The pids of the kdamonds that the loop has turned on."""
 
     def outside(self) -> Outside:
         clock = SimClock(self.kernel)
@@ -136,7 +138,10 @@ class Loop:
         sysfs = PatientSysfs(self.sysfs or self.kernel, patience)
         return Outside(
             kernel=Kernel(
-                CountedSysfs(sysfs, self.refused.append, notifier.alive), clock, patience
+                CountedSysfs(sysfs, self.refused.append, notifier.alive),
+                clock,
+                patience,
+                self.turned_on.append,
             ),
             inbox=WatchdogInbox(self.script, notifier),
             store=self.disk,

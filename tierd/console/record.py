@@ -110,7 +110,8 @@ def run(
     try:
         inbox.catch_signals()
         patience = Patience.by(stage.clock)
-        kernel = Kernel(PatientSysfs(stage.sysfs, patience), stage.clock, patience)
+        patient = PatientSysfs(stage.sysfs, patience)
+        kernel = Kernel(patient, stage.clock, patience, stage.kdamond_started)
         topology = discovery.survey(kernel.sysfs, None)
         capabilities = features.probe(kernel.sysfs)
         file.open()

@@ -101,6 +101,8 @@ class Kernel:
     sysfs: Sysfs
     clock: Clock
     patience: Patience = field(default_factory=lambda: Patience(lambda _seconds: False))
+    started: Callable[[int], None] = lambda _pid: None
+    """Called with the pid of each kdamond that was turned on."""
 
     @staticmethod
     def patient(sysfs: Sysfs, clock: Clock, waits_max: int = BUSY_WAITS_MAX) -> "Kernel":
@@ -143,6 +145,7 @@ class Kernel:
         status = self.status(index)
         if not status.on:
             raise NotVerified(write, f"{status.state} (pid {status.pid})")
+        self.started(status.pid)
         return status.pid
 
     def turn_off(self, index: int) -> None:

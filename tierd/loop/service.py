@@ -15,6 +15,7 @@ from tierd.clock import Clock, SystemClock
 from tierd.configuration import configfile
 from tierd.configuration.config import Config, Mode
 from tierd.errors import ExitCode, TierdError, Unsupported
+from tierd.kdamonds import niceness
 from tierd.kdamonds.kernel import Kernel
 from tierd.loop import daemon, journal, status_page, systemd
 from tierd.loop.kept_profile import KeptProfile
@@ -97,6 +98,8 @@ class Stage:
     """True if other commands must ask this process for the files of the machine."""
     advancing: Advancing | None = None
     """The kernel whose time passes only when it is told to; None on a real machine."""
+    kdamond_started: Callable[[int], None] = lambda _pid: None
+    """Called with the pid of each kdamond that tierd has turned on."""
 
 
 def real_stage(root: Path) -> Stage:
@@ -107,7 +110,11 @@ def real_stage(root: Path) -> Stage:
             f"there is no {root / BOOT_ID}: tierd can run only where the kernel's own files are",
             f"mount proc at {root / 'proc'}; or leave out --root, and tierd runs on this machine",
         )
-    return Stage(THIS_MACHINE, sysfs, SystemClock(), sysfs.read(BOOT_ID), lambda inbox: inbox)
+    stage = Stage(THIS_MACHINE, sysfs, SystemClock(), sysfs.read(BOOT_ID), lambda inbox: inbox)
+    if root != Path("/"):
+        return stage
+    # Files elsewhere may be a copy, whose numbers of processes are not those of this machine.
+    return replace(stage, kdamond_started=partial(niceness.let_programs_first, sysfs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +299,7 @@ def _outside(
     patient = PatientSysfs(stage.sysfs, patience)
     counted = CountedSysfs(patient, listeners.metrics_output.refused, listeners.notifier.alive)
     return Outside(
-        kernel=Kernel(counted, stage.clock, patience),
+        kernel=Kernel(counted, stage.clock, patience, stage.kdamond_started),
         inbox=WatchdogInbox(stage.inbox_over(inbox), listeners.notifier),
         store=store,
         who=Identity(os.getpid(), time.time(), stage.name, listeners.metrics_output.url),
