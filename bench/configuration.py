@@ -23,6 +23,7 @@ class Kind(StrEnum):
     tierd = "tierd"
     oracle = "oracle"
     recorder = "recorder"
+    reported = "reported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Configuration:
     @property
     def has_kdamonds(self) -> bool:
         """True if it uses DAMON."""
-        return self.kind in (Kind.damo, Kind.tierd, Kind.recorder)
+        return self.kind in (Kind.damo, Kind.tierd, Kind.recorder, Kind.reported)
 
 
 CONFIGURATIONS = (
@@ -67,7 +68,11 @@ CONFIGURATIONS = (
 )
 # It only watches, so it has no part in comparisons: bench.prediction_vm gives it a turn of its own.
 RECORD = Configuration("record", "tierd record, which moves nothing", Kind.recorder)
-BY_NAME = {configuration.name: configuration for configuration in (*CONFIGURATIONS, RECORD)}
+# tierd with its own report beside it, which pauses and resumes it: bench.report_vm compares both.
+REPORTED = Configuration(
+    "reported", "tierd, and `tierd report --ab` beside it", Kind.reported, tuner="demand"
+)
+BY_NAME = {one.name: one for one in (*CONFIGURATIONS, RECORD, REPORTED)}
 
 # The phases that read a store. What its best placement would serve is computed, so they need no
 # oracle that moves pages.

@@ -31,6 +31,16 @@ KILLED = {"SERVICE_RESULT": "signal"}
 PATIENCE_S = 180.0
 POLL_S = 0.1
 
+# The turns of a report on a running tierd: their length and how many pairs of them.
+AB_S = 40
+AB_PAIRS = 4
+# Prints the operations a second of the line that a driver wrote last to a file. A shell does it,
+# because Python takes a second to start in a guest.
+LATELY = (
+    "tail -n 1 {said} | "
+    "{{ read -r _ began ended operations _; echo $((operations * 1000000000 / (ended - began))); }}"
+)
+
 # Seconds between two updates of the statistics. One may take a kdamond its sampling interval.
 ASK_S = 2.0
 
@@ -45,6 +55,7 @@ class Contender:
     cap: int
     daemon: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
     _stop_post: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+    _reporting: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
     _asking: threading.Event = field(default_factory=threading.Event, init=False)
 
     @property
@@ -67,6 +78,10 @@ class Contender:
             case Kind.tierd:
                 self._tierd()
                 self._wait(meanwhile)
+            case Kind.reported:
+                self._tierd()
+                self._wait(meanwhile)
+                self._report()
             case Kind.recorder:
                 self._run("record", str(self.profile))
                 self._wait(meanwhile)
@@ -90,6 +105,10 @@ class Contender:
         self._tierd()
 
     def stop(self) -> None:
+        if self._reporting is not None:
+            self._reporting.terminate()
+            self._reporting.wait(PATIENCE_S)
+            self._reporting = None
         if self.daemon is not None:
             self.daemon.terminate()
             self.daemon.wait(PATIENCE_S)
@@ -113,6 +132,11 @@ class Contender:
         return self.folder / "profile.jsonl"
 
     @property
+    def report(self) -> Path:
+        """Return where a report on a running tierd is written."""
+        return self.folder / "report.json"
+
+    @property
     def _log(self) -> Path:
         return self.folder / "contender.log"
 
@@ -120,6 +144,13 @@ class Contender:
         config = self.folder / "tierd.yaml"
         config.write_text(tierd_config(self.configuration, self.cap))
         self._run("run", "--config", str(config))
+
+    def _report(self) -> None:
+        turns = ("--ab", f"{AB_S}s", "--turns", str(AB_PAIRS))
+        lately = LATELY.format(said=self.folder.parent / "driver.out")
+        argv = [*TIERD, "report", *turns, "--command", lately, "--json"]
+        with self.report.open("wb") as out, self._log.open("ab") as log:
+            self._reporting = subprocess.Popen(argv, stdout=out, stderr=log)
 
     def _run(self, *words: str) -> None:
         with self._log.open("ab") as log:

@@ -51,6 +51,7 @@ CONTENDERS = {
     "tierd": Turn("tierd, `tuner: demand`", "demand"),
     "hmsdk": Turn("the policy that HMSDK generates, through damo", "hmsdk"),
     "record": Turn("tierd record, which moves nothing", "record"),
+    "reported": Turn("tierd, and `tierd report --ab` beside it", "reported"),
     "all-fast": Turn("no tiering, all memory as fast as the fast node", "none", True),
 }
 
@@ -140,6 +141,13 @@ PROGRAMS = (
         ("/job/masim", f"{_MASIM}/stairs.cfg", "{items}", "{seconds}"),
         item_bytes=_MASIM_BYTES,
         times_fast=1.5,
+    ),
+    Program(
+        "walk",
+        "masim, ten regions one after the other, half a minute each",
+        ("/job/masim", f"{_MASIM}/walk.cfg", "{items}", "{seconds}"),
+        item_bytes=_MASIM_BYTES,
+        times_fast=2.0,
     ),
     Program(
         "updates",

@@ -184,7 +184,8 @@ def turn(name: str, service: Service, running: Contender, lengths: Lengths) -> d
     running.stop()
     service.switch.set(Mode.off)
     after = placement.of(service.server)
-    recorded = {"profile": probe.text(running.profile)} if running.profile.exists() else {}
+    told = {"profile": running.profile, "report": running.report}
+    recorded = {key: path.read_text() for key, path in told.items() if path.exists()}
     return {
         **recorded,
         "name": name,
