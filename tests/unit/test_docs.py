@@ -119,7 +119,7 @@ COLUMNS = ("constant", "file", "value", "why", "kernel", "evidence")
 
 # Constants that are no decision: a format of the kernel, of systemd or of C determines them.
 FORMATS = {
-    "machine": {"NETLINK_KOBJECT_UEVENT", "KERNEL_GROUP", "UTIME_AFTER_NAME"},
+    "machine": {"NETLINK_KOBJECT_UEVENT", "KERNEL_GROUP", "NICE_AFTER_NAME", "UTIME_AFTER_NAME"},
     "doctor": {
         *("MADV_HUGEPAGE", "MAP_FAILED", "MAP_PRIVATE_ANONYMOUS", "MPOL_BIND", "PROT_READ_WRITE"),
         *("CALLS", "MIB"),

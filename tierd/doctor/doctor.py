@@ -8,13 +8,19 @@ from tierd.doctor.findings import Check, Finding, Verdict, run_check
 from tierd.doctor.machine_checks import CHECKS as MACHINE_CHECKS
 from tierd.doctor.memory_checks import CHECKS as MEMORY_CHECKS
 from tierd.doctor.neighbour_checks import CHECKS as NEIGHBOUR_CHECKS
+from tierd.doctor.processor_checks import CHECKS as PROCESSOR_CHECKS
 from tierd.doctor.speeds import SpeedDocument
 from tierd.errors import ExitCode
 
 SCHEMA = "tierd.doctor/1"
 
 # In the order of cause and effect: fix the first problem first.
-CHECKS: tuple[Check, ...] = (*MACHINE_CHECKS, *NEIGHBOUR_CHECKS, *MEMORY_CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *MACHINE_CHECKS,
+    *NEIGHBOUR_CHECKS,
+    *MEMORY_CHECKS,
+    *PROCESSOR_CHECKS,
+)
 
 PAGE = "docs/doctor.md"
 # Characters per line in a report, which is read in windows of unknown width.

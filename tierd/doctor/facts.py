@@ -15,6 +15,7 @@ from tierd.kdamonds.ownership import Standing, standing
 from tierd.kdamonds.saved import SavedState
 from tierd.machine import (
     cgroups,
+    cputime,
     discovery,
     features,
     hotplug,
@@ -46,6 +47,7 @@ LRU_GEN = "sys/kernel/mm/lru_gen/enabled"
 THP = "sys/kernel/mm/transparent_hugepage/enabled"
 ZSWAP = "sys/module/zswap/parameters/enabled"
 RELEASE = "proc/sys/kernel/osrelease"
+CPU_PRESSURE = "proc/pressure/cpu"
 NUMA_BALANCING_KEY = "kernel.numa_balancing"
 
 T = TypeVar("T")
@@ -89,6 +91,9 @@ class Facts:
     nodes: tuple[NodeSample, ...] | Unreadable
     zswap: str | Unreadable | None
     pressure: str | Unreadable | None
+    cpu_pressure: str | Unreadable | None
+    niceness: tuple[int | None, ...] | Unreadable
+    """Of each kdamond; None if its thread is not seen from here."""
     thp: str | Unreadable | None
     processes: tuple[Process, ...] | Unreadable
     hotplug: Hotplug | Unreadable | None
@@ -131,6 +136,8 @@ def read(
         else _try(lambda: node_samples(sysfs, topology)),
         zswap=_text(sysfs, ZSWAP),
         pressure=_text(sysfs, PRESSURE),
+        cpu_pressure=_text(sysfs, CPU_PRESSURE),
+        niceness=_try(lambda: _niceness(sysfs)),
         thp=_text(sysfs, THP),
         processes=_try(lambda: processes.processes(sysfs)),
         hotplug=topology
@@ -146,6 +153,10 @@ def _kdamonds(kernel: Kernel, load_saved: Callable[[], SavedState | None]) -> Kd
     saved = load_saved()
     now = saved if saved is not None and saved.boot_id == kernel.boot_id() else None
     return KdamondFacts(standing(kernel, now), listed)
+
+
+def _niceness(sysfs: Sysfs) -> tuple[int | None, ...]:
+    return tuple(cputime.niceness(sysfs, one.pid) for one in neighbours.kdamonds(sysfs))
 
 
 def _text(sysfs: Sysfs, path: str) -> str | Unreadable | None:

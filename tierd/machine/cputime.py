@@ -1,4 +1,6 @@
-"""The CPU time of kernel threads such as kdamonds, as totals that never become less."""
+"""The CPU time of kernel threads such as kdamonds, as totals that never become less, and their
+niceness.
+"""
 
 from dataclasses import dataclass
 
@@ -8,6 +10,8 @@ from tierd.sysfs import Sysfs, optional
 # utime and stime are fields 14 and 15 of /proc/PID/stat. Field 2 is a name in parentheses, which
 # may contain spaces, so the fields are counted from its end.
 UTIME_AFTER_NAME = 11
+# The niceness is field 19.
+NICE_AFTER_NAME = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +25,25 @@ class CpuTotal:
 
 def parse(path: str, text: str, ticks_per_s: int) -> float:
     """Return the CPU time in seconds, from the text of /proc/PID/stat."""
-    fields = text.rpartition(")")[2].split()
-    if len(fields) <= UTIME_AFTER_NAME + 1:
-        raise figures.Garbled(path, "52 fields", text)
-    times = fields[UTIME_AFTER_NAME : UTIME_AFTER_NAME + 2]
+    times = _after_name(path, text)[UTIME_AFTER_NAME : UTIME_AFTER_NAME + 2]
     return sum(figures.number(path, ticks) for ticks in times) / ticks_per_s
+
+
+def niceness(sysfs: Sysfs, pid: int) -> int | None:
+    """Return the niceness of a thread; None if it is gone, or not seen from here."""
+    path = f"proc/{pid}/stat"
+    text = optional(sysfs, path) if pid > 0 else None
+    if text is None:
+        return None
+    return figures.number(path, _after_name(path, text)[NICE_AFTER_NAME], -20, 19)
+
+
+def _after_name(path: str, text: str) -> list[str]:
+    """Return the fields after the name."""
+    fields = text.rpartition(")")[2].split()
+    if len(fields) <= NICE_AFTER_NAME:
+        raise figures.Garbled(path, "52 fields", text)
+    return fields
 
 
 def read(sysfs: Sysfs, pid: int, ticks_per_s: int) -> float | None:

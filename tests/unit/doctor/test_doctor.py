@@ -92,7 +92,7 @@ def test_a_good_machine() -> None:
     assert {f.check.id: f.outcome for f in findings if f.verdict is not Verdict.ok} == {}
     assert doctor.cause(findings) is None
     assert doctor.exit_code(findings) is ExitCode.ok
-    assert doctor.as_text(findings).startswith("tierd can run here (22 ok)\n")
+    assert doctor.as_text(findings).startswith("tierd can run here (23 ok)\n")
 
 
 BROKEN = {
