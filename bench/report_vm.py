@@ -19,7 +19,7 @@ from bench.errors import BenchError
 TURNS = ("none", "tierd", "reported")
 BEFORE_S = 8
 # Until the report has begun, which takes Python some seconds, and until its last words.
-SPARE_S = 40
+SPARE_S = 120
 # A cycle of the program `walk`, so that the benchmark sees each of its regions once.
 CYCLE_S = 300
 REPORT_S = 2 * contender.AB_PAIRS * contender.AB_S

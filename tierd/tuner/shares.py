@@ -18,6 +18,7 @@ from math import inf
 from tierd.configuration.config import REST, WEIGHT
 from tierd.machine.sample import GroupSample
 from tierd.plans.groups import NO_ROLES, Roles
+from tierd.plans.plan import Direction
 from tierd.tuner.measurement import Limits, Measurement
 from tierd.units import BP_MAX
 
@@ -29,12 +30,14 @@ NEAR_SHARE = 0.02
 # small node much may come up in the second before it is told to wait.
 WAITS_SHARE = 0.1
 
-# A group goes on to ask if RISES_SHARE of what it lacks came up within ASKS_S seconds. At that pace
-# all of it would take ten minutes, which is the longest time between two chances. ASKS_S is also
-# the length of a chance: a round of visits to a small node takes 6 s. A second without room for
-# anything to come up counts as NO_ROOM_WEIGHT of a second. So a chance is longer without room, and
-# still ends.
-RISES_SHARE = 1 / 64
+# A group goes on to ask if RISES_SHARE of what it lacks came up within ASKS_S seconds: at that pace
+# all of it would take a minute. Others wait meanwhile, so a few pages that come up by chance are no
+# rise. A large group is limited by the rate: for it RATE_SHARE of that is enough, because several
+# groups may rise at the same time. ASKS_S is also the length of a chance: a round of visits to a
+# small node takes 6 s. A second without room for anything to come up counts as NO_ROOM_WEIGHT of a
+# second. So a chance is longer without room, and still ends.
+RISES_SHARE = 1 / 6
+RATE_SHARE = 1 / 16
 ASKS_S = 10.0
 NO_ROOM_WEIGHT = 1 / 6
 
@@ -142,17 +145,24 @@ def step(
     """
     found = []
     asking = {}
+    rate = sum(
+        migration.rate_max_bytes_per_s
+        for migration in limits.migrations
+        if migration.direction is Direction.promote and migration.target_node in limits.fast_nodes
+    )
     for one in shares(measurement, limits, headroom):
         known = before.asking.get(one.name)
-        now = _asked(known, one, measurement.seconds, has_room=has_room)
+        now = _asked(known, one, measurement.seconds, rate, has_room=has_room)
         now = replace(now, holds=now.asks and (now.holds or not has_room))
         asking[one.name] = now
         found.append(replace(one, asks=now.asks, holds=now.holds))
     return SharesState(asking), _shared(tuple(found), limits.roles)
 
 
-def _asked(before: Asking | None, one: Share, seconds: float, *, has_room: bool) -> Asking:
-    """Return what is known of a group after a round."""
+def _asked(
+    before: Asking | None, one: Share, seconds: float, rate_bytes_per_s: float, *, has_room: bool
+) -> Asking:
+    """Return what is known of a group after a round. The rate is that of all promotion."""
     if before is None:
         before = Asking(one.fast_bytes, one.slow_bytes)
     more, less = one.fast_bytes - before.fast_bytes, before.slow_bytes - one.slow_bytes
@@ -170,7 +180,10 @@ def _asked(before: Asking | None, one: Share, seconds: float, *, has_room: bool)
     if not before.lacks and now.sank_bytes > one.lacks_bytes / 2:
         # It lacks what went down because it was cold.
         return replace(now, rest_left_s=REST_S_MIN)
-    least_bytes = max(RISES_SHARE * one.lacks_bytes, RISES_SHARE_MIN * one.share_bytes)
+    least_bytes = RISES_SHARE * one.lacks_bytes
+    if rate_bytes_per_s:
+        least_bytes = min(least_bytes, RATE_SHARE * rate_bytes_per_s * ASKS_S)
+    least_bytes = max(least_bytes, RISES_SHARE_MIN * one.share_bytes)
     if now.rose_bytes >= least_bytes:
         # What has counted does not count again: else much of it would count for a minute.
         rises = replace(now, rose_bytes=0.0, vain_s=0.0, rest_s=REST_S_MIN)

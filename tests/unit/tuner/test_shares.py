@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fixtures.readings import UP
 from tierd.configuration.config import REST, ShareClass
 from tierd.machine.sample import GroupSample
 from tierd.plans.groups import Group, Roles
@@ -117,7 +118,7 @@ def test_a_chance_keeps_nothing_from_others_while_there_is_room() -> None:
     assert all(one.asked for one in found)
     assert {one.roles for one in found} == {Roles()}
     # If its memory comes up, or there is no room for it, others wait until it stops to ask.
-    _, (rises,) = steps(state, [{"a": 980, "b": 20}])
+    _, (rises,) = steps(state, [{"a": 900, "b": 100}])
     assert rises.roles.gives == {"a"}
     state, (full,) = steps(state, [{"a": 1000, "b": 0}], room=False)
     assert full.roles.gives == {"a"}
@@ -157,8 +158,30 @@ def test_a_group_whose_memory_comes_up_asks_until_it_has_its_share() -> None:
     state, _ = steps(SharesState(), vain)
     rising = [{"a": 1000 - up, "b": up} for up in range(20, 520, 20)]
     _, found = steps(state, rising)
-    assert all(one.asked for one in found[:-2])
-    assert not found[-1].asked
+    asked = [one.asked for one in found]
+    # It has to rise by a sixth of what it lacks first.
+    assert asked.index(True) == 3
+    assert all(asked[3:-2])
+    assert not asked[-1]
+
+
+def test_a_few_pages_that_come_up_hold_nobody() -> None:
+    """As of the page cache, which comes and goes all the time."""
+    vain = [{"a": 1000, "b": 0}] * (round(ASKS_S) + 1)
+    state, _ = steps(SharesState(), vain)
+    trickle = [{"a": 1000 - 3 * up, "b": 3 * up} for up in range(round(REST_S_MIN) - 2)]
+    _, found = steps(state, trickle)
+    assert not any(one.asked for one in found)
+
+
+@pytest.mark.parametrize(("rate_mib", "asks"), [(100, True), (800, False)])
+def test_a_large_group_rises_no_faster_than_the_rate(rate_mib: int, asks: bool) -> None:
+    """It lacks 500 MiB. A sixth of that is 83, and a sixteenth of ten seconds is 63 or 500."""
+    up = replace(UP, rate_max_bytes_per_s=float(rate_mib * MIB))
+    limited = replace(LIMITS, migrations=(up,))
+    state, _ = steps(SharesState(), [{"a": 1000, "b": 0}] * (round(ASKS_S) + 1), limits=limited)
+    _, (now,) = steps(state, [{"a": 930, "b": 70}], limits=limited)
+    assert now.asked is asks
 
 
 def test_a_group_whose_last_pages_are_cold_does_not_ask_for_ever() -> None:
