@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -147,7 +148,8 @@ class Contender:
 
     def _report(self) -> None:
         turns = ("--ab", f"{AB_S}s", "--turns", str(AB_PAIRS))
-        lately = LATELY.format(said=self.folder.parent / "driver.out")
+        # The report runs a command without a shell.
+        lately = shlex.join(("sh", "-c", LATELY.format(said=self.folder.parent / "driver.out")))
         argv = [*TIERD, "report", *turns, "--command", lately, "--json"]
         with self.report.open("wb") as out, self._log.open("ab") as log:
             self._reporting = subprocess.Popen(argv, stdout=out, stderr=log)

@@ -1,10 +1,12 @@
 """Whether what a report in turns says agrees with the benchmark."""
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import report_vm
+from bench import contender, report_vm
 from bench.errors import BenchError
 from tests.unit.bench.test_bench_quick import seen
 
@@ -34,6 +36,13 @@ def test_without_an_interval_nothing_is_compared() -> None:
     words = report_vm.lines({"none": 900.0, "tierd": 1100.0}, report(None, None))
     assert not any("interval" in line for line in words)
     assert words[1] == "report: served: better"
+
+
+def test_a_shell_prints_the_operations_of_the_last_second(tmp_path: Path) -> None:
+    said = tmp_path / "driver.out"
+    said.write_text("filled 1 2\nsecond 0 5000 1 1 1\nsecond 1000000000 3000000000 1110 1 2\n")
+    command = ("sh", "-c", contender.LATELY.format(said=said))
+    assert subprocess.check_output(command, text=True) == "555\n"
 
 
 def test_the_rate_is_that_of_the_last_cycle() -> None:
