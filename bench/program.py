@@ -95,6 +95,12 @@ def beside_hog(program: Program, percent: int) -> Program:
     )
 
 
+def _scenario(name: str, title: str, times_fast: float) -> Program:
+    """Return the program that runs a scenario in the form of masim."""
+    driver = ("/job/masim", f"{_MASIM}/{name}.cfg", "{items}", "{seconds}")
+    return Program(name, title, driver, item_bytes=_MASIM_BYTES, times_fast=times_fast)
+
+
 PROGRAMS = (
     _REDIS,
     *(beside_hog(_REDIS, percent) for percent in HOG_PERCENTS),
@@ -128,34 +134,10 @@ PROGRAMS = (
         # 100,000 rows of a unit of pgbench's scale, at six rows a page of 8 KiB (fill factor 10).
         item_bytes=100_000 // 6 * 8192,
     ),
-    Program(
-        "zigzag",
-        "masim, two regions that take turns, five seconds each",
-        ("/job/masim", f"{_MASIM}/zigzag.cfg", "{items}", "{seconds}"),
-        item_bytes=_MASIM_BYTES,
-        times_fast=1.5,
-    ),
-    Program(
-        "stairs",
-        "masim, ten regions one after the other, five seconds each",
-        ("/job/masim", f"{_MASIM}/stairs.cfg", "{items}", "{seconds}"),
-        item_bytes=_MASIM_BYTES,
-        times_fast=1.5,
-    ),
-    Program(
-        "walk",
-        "masim, ten regions one after the other, half a minute each",
-        ("/job/masim", f"{_MASIM}/walk.cfg", "{items}", "{seconds}"),
-        item_bytes=_MASIM_BYTES,
-        times_fast=2.0,
-    ),
-    Program(
-        "updates",
-        "masim, updates anywhere in one region (GUPS)",
-        ("/job/masim", f"{_MASIM}/updates.cfg", "{items}", "{seconds}"),
-        item_bytes=_MASIM_BYTES,
-        times_fast=1.5,
-    ),
+    _scenario("zigzag", "masim, two regions that take turns, five seconds each", 1.5),
+    _scenario("stairs", "masim, ten regions one after the other, five seconds each", 1.5),
+    _scenario("walk", "masim, ten regions one after the other, half a minute each", 2.0),
+    _scenario("updates", "masim, updates anywhere in one region (GUPS)", 1.5),
 )  # fmt: skip
 
 BY_NAME = {program.name: program for program in PROGRAMS}
