@@ -6,10 +6,10 @@ page that was touched in between comes up. All pages of a node are visited in a 
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import inf, log1p
+from math import inf
 
 from tierd.plans.plan import Visit
-from tierd.tuner import climb_heat, gain
+from tierd.tuner import climb_heat, gain, touches
 from tierd.tuner.climb_heat import HEAT_S, ClimbHeat
 from tierd.tuner.gain import REST_S_MAX, Gain, Reading
 from tierd.tuner.gate import (
@@ -24,6 +24,7 @@ from tierd.tuner.gate import (
     yield_share,
 )
 from tierd.tuner.lag import GROWTH, Limit, is_roomy, limit
+from tierd.tuner.touches import Touches
 
 # Promotion begins when this part of the room ahead is free, and waits when nothing is. Between the
 # two, both sweeps run for a while.
@@ -75,12 +76,6 @@ WAITED_SHARE_MAX = 0.3
 # Seconds between two rounds that did not help, at first. They double each time.
 REST_S_MIN = 2.0
 
-# A round helps if the heat of the slow node falls, or if the pages that it visited were touched
-# less often than those of any round before, by this share. Heat that is scattered hardly shows in
-# the heat of regions.
-COOLS_SHARE = 0.1
-YOUNG_SHARE_MAX = 0.99
-
 
 class Stage(StrEnum):
     """Where the round of a climb is."""
@@ -126,16 +121,10 @@ class Climb:
     """How long both waited for room in this lap."""
     cleared_bytes: int = 0
     """The memory that was cleared in this round."""
-    came_bytes: int = 0
-    """What came up in this round."""
     expects_bytes: float = inf
     """What is expected to come up in the next round, if the last one says that."""
-    visited_bytes: int = 0
-    """The memory that was visited in this round."""
-    touches: float = 0.0
-    """The bytes that were visited in this round, each times how often a second it was touched."""
-    least_hz: float | None = None
-    """How often a second a page was touched on average, in the round in which it was the least."""
+    touches: Touches = field(default_factory=Touches)
+    """What the visits of this round saw, and those of the rounds since heat last rose."""
     rounds: int = 0
     rounds_since_rise: int = 0
     """The rounds that needed room and were not long, since heat last rose."""
@@ -150,11 +139,6 @@ class Climb:
     def idle_per_lag(self) -> float:
         """How many times the lag the idle time must be at least."""
         return IDLE_PER_LAG * APART ** min(self.rounds_since_rise, APART_ROUNDS_MAX)
-
-    @property
-    def came_share(self) -> float | None:
-        """The share of what was visited in this round that came up; None if nothing was visited."""
-        return self.came_bytes / self.visited_bytes if self.visited_bytes else None
 
     @property
     def calm(self) -> bool:
@@ -217,14 +201,13 @@ class Climb:
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a tick, and which of its two sweeps open or close."""
     room = _usable(before, room)
-    lag = limit(seen, room, idle_s / before.idle_per_lag, before.came_share)
+    lag = limit(seen, room, idle_s / before.idle_per_lag, before.touches.came_share)
     now = replace(before, lag_s=min(before.lag_s, lag.longest_s))
-    now = _gained(_touched(_felt(now, seen), seen), seen, room)
+    now = _gained(_touched(_felt(now, seen), seen, room), seen, room)
     now = replace(
         now,
         stage_s=now.stage_s + seen.seconds,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
-        came_bytes=now.came_bytes + seen.moved_bytes.get(Visit.promote, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
     begins = now.may_begin(room)
@@ -275,9 +258,7 @@ def _begun(now: Climb) -> Climb:
         lap_s=0.0,
         lap_waited_s=0.0,
         cleared_bytes=0,
-        came_bytes=0,
-        visited_bytes=0,
-        touches=0.0,
+        touches=now.touches.begun(),
         gain=replace(now.gain, in_vain=False),
     )
 
@@ -316,7 +297,7 @@ def _may_go_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> bool:
     """
     if now.in_vain or not is_roomy(room) or now.lag_s * GROWTH < lag.longest_s:
         return False
-    whole = max(now.cleared_bytes, now.visited_bytes) >= seen.round_bytes
+    whole = max(now.cleared_bytes, now.touches.visited_bytes) >= seen.round_bytes
     return whole and now.stage_s <= seen.round_s
 
 
@@ -325,7 +306,7 @@ def _going_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb,
     if room.stopped:
         # Both sweeps go on when it is over: what was cleared is too long ago by then.
         return _enter(now, Stage.waits), {Visit.promote: CLOSED}
-    if not is_roomy(room) or now.visited_bytes >= seen.round_bytes:
+    if not is_roomy(room) or now.touches.visited_bytes >= seen.round_bytes:
         after, gates = _ended(now, seen, room, lag)
         return after, {Visit.promote: CLOSED, **gates}
     return now, _round_gates(now, seen, room)
@@ -401,16 +382,17 @@ def _enter(now: Climb, stage: Stage, ends_s: float = 0.0) -> Climb:
     return replace(now, stage=stage, stage_s=0.0, stage_ends_s=ends_s)
 
 
-def _touched(now: Climb, seen: Seen) -> Climb:
-    """Add what was visited, and how often it was touched: as often as its lag tells."""
-    visited = seen.visited_bytes.get(Visit.promote, 0)
-    if not visited:
+def _touched(now: Climb, seen: Seen, room: Room) -> Climb:
+    """Add what was visited. If clearly more came up than before, the climb begins anew."""
+    visited_bytes = seen.visited_bytes.get(Visit.promote, 0)
+    came_bytes = seen.moved_bytes.get(Visit.promote, 0)
+    seen_now = touches.add(now.touches, visited_bytes, came_bytes, now.lag_now_s(seen))
+    now = replace(now, touches=seen_now)
+    # Where a round takes long, the check for gain says whether it is worth it.
+    least_bytes = AHEAD_SHARE_MIN * room.ahead_bytes
+    if seen.is_long or not visited_bytes or not seen_now.have_risen(least_bytes):
         return now
-    young = min(YOUNG_SHARE_MAX, seen.moved_bytes.get(Visit.promote, 0) / visited)
-    hz = -log1p(-young) / now.lag_now_s(seen)
-    return replace(
-        now, visited_bytes=now.visited_bytes + visited, touches=now.touches + visited * hz
-    )
+    return _anew(now)
 
 
 def _gained(now: Climb, seen: Seen, room: Room) -> Climb:
@@ -441,10 +423,9 @@ def _anew(now: Climb) -> Climb:
         now,
         rest_s=0.0,
         fills=False,
-        lag_s=0.0,
         expects_bytes=inf,
         heat=now.heat.anew(),
-        least_hz=None,
+        touches=now.touches.anew(),
         rounds_since_rise=0,
         gain=Gain(),
     )
@@ -457,7 +438,7 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
         # It says nothing about the next round.
         now = replace(now, fills=False, rounds=now.rounds + 1)
     else:
-        brought = now.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
+        brought = now.touches.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
         # Room that was free is used better by what came up, whatever heat says.
         roomy = is_roomy(room)
         now = _judged(now, seen, lag, fills=roomy and brought)
@@ -472,10 +453,9 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
 
 def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
     """Return a climb after a round that `fills` free room or not: the next lag, and its rest."""
-    hz = now.touches / max(1, now.visited_bytes)
-    least_hz = hz if now.least_hz is None else now.least_hz
-    cooled = now.heat.least is None or hz < (1 - COOLS_SHARE) * least_hz
-    helped = (cooled or now.heat.has_fallen or fills) and not now.gain.in_vain
+    helped = (
+        now.heat.least is None or now.touches.cooled or now.heat.has_fallen or fills
+    ) and not now.gain.in_vain
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
     longest_s = max(took_s, REST_S_MAX)
@@ -489,7 +469,7 @@ def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
         rounds=now.rounds + 1,
         lag_s=lag_s,
         rest_s=rest_s,
-        expects_bytes=inf if lacked_room else NEXT_ROUND * now.came_bytes,
-        least_hz=min(hz, least_hz),
+        expects_bytes=inf if lacked_room else NEXT_ROUND * now.touches.came_bytes,
+        touches=now.touches.ended(seen.round_bytes),
         heat=now.heat.ended(),
     )

@@ -24,7 +24,7 @@ def reason(now: Climb, sweep: Sweep, room: Room) -> str:
             why = room.stopped or f"no room on node {room.node}"
             return f"waits in the middle of a round: {why}"
         case Stage.goes_round:
-            done = min(1.0, now.visited_bytes / sweep.round_bytes)
+            done = min(1.0, now.touches.visited_bytes / sweep.round_bytes)
             share = f"{now.yield_share:.1%} of those visited lately"
             return (
                 f"uses room that is free, {done:.0%} of the round: what was touched since the last "

@@ -30,6 +30,7 @@ from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
 from tierd.tuner.lag import GROWTH
 from tierd.tuner.series import Series
+from tierd.tuner.touches import Touches
 
 MIB = 1 << 20
 ROUND = 1000 * MIB
@@ -60,6 +61,11 @@ def taking(**changes: object) -> Climb:
     """Return a climb in the middle of a round."""
     base = Climb(lag_s=0.1, stage=Stage.takes, yield_share=0.02, heat=ClimbHeat(100.0))
     return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def came(came_bytes: int) -> Touches:
+    """Return what is known of a round in which so much came up."""
+    return Touches(came_bytes=came_bytes)
 
 
 def ended(before: Climb, heat: float) -> Climb:
@@ -324,7 +330,7 @@ def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None
 
     def after(young: float) -> Climb:
         last = taking(stage=Stage.drains, heat=JUDGED, cleared_bytes=ROUND, lag_s=1.0)
-        last = replace(last, least_hz=0.2 / SEEN.window_s, visited_bytes=0)
+        last = replace(last, touches=Touches(least_hz=0.2 / SEEN.window_s))
         moved = {Visit.promote: int(young * ROUND)}
         seen = visited(behind=0, heat=100.0)
         seen = replace(seen, visited_bytes={Visit.promote: ROUND}, moved_bytes=moved)
@@ -333,10 +339,10 @@ def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None
     colder = after(0.15)
     assert colder.stage is Stage.rests
     assert not colder.in_vain
-    assert colder.least_hz == pytest.approx(-log(1 - 0.15) / SEEN.window_s)
+    assert colder.touches.least_hz == pytest.approx(-log(1 - 0.15) / SEEN.window_s)
     as_before = after(0.17)
     assert as_before.in_vain
-    assert as_before.least_hz == pytest.approx(-log(1 - 0.17) / SEEN.window_s)
+    assert as_before.touches.least_hz == pytest.approx(-log(1 - 0.17) / SEEN.window_s)
     assert as_before.lag_s == pytest.approx(colder.lag_s / 2)
 
 
@@ -357,7 +363,8 @@ def test_after_a_round_in_vain_the_room_that_is_left_is_used_and_none_is_made() 
     assert after.stage_ends_s == fills.rest_s > 0
     assert not after.fills
     # A round that only uses what is left says nothing about the next one.
-    assert (after.least_hz, after.expects_bytes) == (fills.least_hz, fills.expects_bytes)
+    assert after.touches.least_hz == fills.touches.least_hz
+    assert after.expects_bytes == fills.expects_bytes
     nothing, _ = climb.step(last, seen, USED, IDLE_S)
     assert nothing.stage is Stage.rests
 
@@ -368,7 +375,7 @@ def test_how_often_pages_are_touched_follows_from_how_far_the_sweeps_are_apart()
         seen = visited(behind=int(behind_s * SPEED))
         seen = replace(seen, visited_bytes={Visit.promote: 2 * MIB}, moved_bytes=moved)
         after, _ = climb.step(taking(), seen, ROOM, IDLE_S)
-        assert after.touches == pytest.approx(2 * MIB * log(2) / behind_s)
+        assert after.touches.times_hz == pytest.approx(2 * MIB * log(2) / behind_s)
 
 
 def test_the_lag_grows_until_too_many_pages_come_up() -> None:
@@ -383,7 +390,7 @@ def test_each_round_that_brought_much_moves_the_bars_apart() -> None:
     least = AHEAD_SHARE_MIN * USED.ahead_bytes
     now, apart = Climb(), float(IDLE_PER_LAG)
     for _ in range(3):
-        now = ended(replace(now, lag_s=10.0, took_s=10, came_bytes=int(least) + 1), heat=100)
+        now = ended(replace(now, lag_s=10.0, took_s=10, touches=came(int(least) + 1)), heat=100)
         apart *= APART
         assert now.idle_per_lag == pytest.approx(apart)
     # The next round takes less heat than the idle time that it began with would allow.
@@ -393,12 +400,12 @@ def test_each_round_that_brought_much_moves_the_bars_apart() -> None:
 
 def test_a_round_that_brought_little_leaves_the_bars_where_they_are() -> None:
     least = AHEAD_SHARE_MIN * USED.ahead_bytes
-    assert ended(taking(came_bytes=int(least)), heat=100).idle_per_lag == IDLE_PER_LAG
+    assert ended(taking(touches=came(int(least))), heat=100).idle_per_lag == IDLE_PER_LAG
 
 
 def test_long_rounds_leave_the_bars_where_they_are() -> None:
     """There are few of them, and the heat of so much memory lasts."""
-    much = taking(came_bytes=int(USED.ahead_bytes), cleared_bytes=ROUND)
+    much = taking(touches=came(int(USED.ahead_bytes)), cleared_bytes=ROUND)
     much = replace(much, stage=Stage.drains)
     after, _ = climb.step(much, replace(visited(heat=100.0), is_long=True), USED, IDLE_S)
     assert after.stage is Stage.rests
@@ -451,7 +458,7 @@ def test_the_room_ahead_is_what_the_next_round_will_need() -> None:
     most = ROOM.ahead_bytes
     assert Climb().ahead_bytes(ROOM.ahead_bytes) == most
     last = replace(taking(), stage=Stage.drains, stage_ends_s=0.0, cleared_bytes=ROUND)
-    after, _ = climb.step(replace(last, came_bytes=3 * MIB), visited(), ROOM, IDLE_S)
+    after, _ = climb.step(replace(last, touches=came(3 * MIB)), visited(), ROOM, IDLE_S)
     assert after.ahead_bytes(ROOM.ahead_bytes) == NEXT_ROUND * 3 * MIB
     after, _ = climb.step(last, visited(), ROOM, IDLE_S)
     assert after.ahead_bytes(ROOM.ahead_bytes) == AHEAD_SHARE_MIN * most

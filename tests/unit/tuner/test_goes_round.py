@@ -11,6 +11,7 @@ from tierd.tuner import climb, climb_words
 from tierd.tuner.climb import Climb, Stage
 from tierd.tuner.gate import CLOSED, OPEN, Seen
 from tierd.tuner.lag import LAG_SHARE_MAX
+from tierd.tuner.touches import Touches
 
 MIB = 1 << 20
 ROUND_S = ROUND / SPEED
@@ -18,14 +19,15 @@ LONGEST_S = LAG_SHARE_MAX * ROUND_S
 
 # A climb after a round that went over all pages with the longest lag.
 DONE = Climb(
-    lag_s=LONGEST_S, stage=Stage.rests, cleared_bytes=ROUND, visited_bytes=ROUND, rounds=1,
-    heat=JUDGED, yield_share=0.02,
+    lag_s=LONGEST_S, stage=Stage.rests, cleared_bytes=ROUND, rounds=1,
+    touches=Touches(visited_bytes=ROUND), heat=JUDGED, yield_share=0.02,
 )  # fmt: skip
 
 
 def going(share: float, **changes: object) -> Climb:
     """Return a climb that has gone around this share of the node."""
-    now = replace(DONE, stage=Stage.goes_round, cleared_bytes=0, visited_bytes=int(share * ROUND))
+    so_far = Touches(visited_bytes=int(share * ROUND))
+    now = replace(DONE, stage=Stage.goes_round, cleared_bytes=0, touches=so_far)
     return replace(now, **changes)  # type: ignore[arg-type]
 
 
@@ -40,7 +42,7 @@ def test_after_the_longest_lag_room_that_is_left_is_used_by_one_sweep() -> None:
     after, gates = climb.step(DONE, visited(), ROOMY_ROOM, IDLE_S)
     assert after.stage is Stage.goes_round
     assert gates == {Visit.clear: CLOSED, Visit.promote: OPEN}
-    assert after.visited_bytes == 0
+    assert after.touches.visited_bytes == 0
     assert after.bar_s(SEEN) == ROUND_S
 
 
@@ -50,7 +52,7 @@ def test_after_the_longest_lag_room_that_is_left_is_used_by_one_sweep() -> None:
         # A longer lag is tried first.
         replace(DONE, lag_s=LONGEST_S / 10),
         # Pages that no sweep has cleared would all look young.
-        replace(DONE, cleared_bytes=ROUND - 1, visited_bytes=0),
+        replace(DONE, cleared_bytes=ROUND - 1, touches=Touches()),
         # All that was touched in a long time would come up.
         replace(DONE, stage_s=2 * ROUND_S),
         replace(DONE, rest_s=4.0),
@@ -72,8 +74,10 @@ def test_it_goes_on_until_it_has_been_everywhere() -> None:
     after, gates = climb.step(going(0.5), passed(MIB), ROOMY_ROOM, IDLE_S)
     assert after.stage is Stage.goes_round
     assert gates[Visit.promote] == OPEN
-    assert after.came_bytes == MIB
-    ended, gates = climb.step(going(1.0, came_bytes=40 * MIB), passed(0), ROOMY_ROOM, IDLE_S)
+    assert after.touches.came_bytes == MIB
+    ended, gates = climb.step(
+        going(1.0, touches=Touches(ROUND, 40 * MIB)), passed(0), ROOMY_ROOM, IDLE_S
+    )
     assert ended.stage is Stage.rests
     assert ended.rounds == DONE.rounds + 1
     assert gates[Visit.promote] == CLOSED
@@ -85,7 +89,9 @@ def test_it_goes_on_until_it_has_been_everywhere() -> None:
 
 
 def test_it_ends_when_the_room_is_used() -> None:
-    ended, gates = climb.step(going(0.3, came_bytes=40 * MIB), passed(MIB), USED, IDLE_S)
+    ended, gates = climb.step(
+        going(0.3, touches=Touches(ROUND // 3, 40 * MIB)), passed(MIB), USED, IDLE_S
+    )
     assert ended.stage is Stage.rests
     assert gates[Visit.promote] == CLOSED
 
@@ -102,7 +108,9 @@ def test_if_it_is_stopped_both_sweeps_go_on_later_and_nothing_is_judged() -> Non
 
 
 def test_a_round_that_brings_hardly_anything_is_followed_by_a_rest() -> None:
-    ended, _ = climb.step(going(1.0, least_hz=0.0), passed(0), ROOMY_ROOM, IDLE_S)
+    ended, _ = climb.step(
+        going(1.0, touches=Touches(ROUND, least_hz=0.0)), passed(0), ROOMY_ROOM, IDLE_S
+    )
     assert ended.in_vain
     again, _ = climb.step(replace(ended, stage=Stage.rests), visited(), ROOMY_ROOM, IDLE_S)
     assert again.stage is not Stage.goes_round
@@ -114,7 +122,7 @@ def test_a_page_that_is_young_was_touched_within_the_round() -> None:
     both, _ = climb.step(
         replace(going(0.5), stage=Stage.takes), passed(5 * MIB), ROOMY_ROOM, IDLE_S
     )
-    assert 0 < after.touches < both.touches
+    assert 0 < after.touches.times_hz < both.touches.times_hz
 
 
 def test_what_it_does_is_told() -> None:

@@ -10,6 +10,7 @@ from tierd.tuner.climb import IDLE_PER_LAG, LAP_LAGS, Climb, Stage
 from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.gate import AHEAD_SHARE, Room, Seen
 from tierd.tuner.lag import GROWTH, LAG_SHARE_MAX, ROOMY, Limit
+from tierd.tuner.touches import Touches
 
 MIB = 1 << 20
 TOTAL = 1000 * MIB
@@ -54,7 +55,7 @@ ROOMY_ROOM = replace(ROOM, free_bytes=300 * MIB)
 
 
 def test_while_nothing_has_to_go_down_the_idle_time_is_no_limit() -> None:
-    lapped = taking(lag_s=1.0, lap_s=LAP_LAGS * 1.0, visited_bytes=100 * MIB, came_bytes=MIB)
+    lapped = taking(lag_s=1.0, lap_s=LAP_LAGS * 1.0, touches=Touches(100 * MIB, MIB))
     little, _ = climb.step(lapped, visited(), ROOM, IDLE_S)
     assert little.lag_s == IDLE_S / IDLE_PER_LAG
     roomy, _ = climb.step(lapped, visited(), ROOMY_ROOM, IDLE_S)
@@ -64,8 +65,8 @@ def test_while_nothing_has_to_go_down_the_idle_time_is_no_limit() -> None:
 def test_a_round_that_used_free_room_was_worth_it_and_moves_no_bar() -> None:
     last = Climb(
         lag_s=0.1, stage=Stage.drains, heat=ClimbHeat(100.0, least=100.0, calm=100.0),
-        least_hz=0.0, touches=float(ROUND), cleared_bytes=ROUND, visited_bytes=ROUND,
-        came_bytes=20 * MIB,
+        touches=Touches(ROUND, 20 * MIB, times_hz=float(ROUND), least_hz=0.0),
+        cleared_bytes=ROUND,
     )  # fmt: skip
     full, _ = climb.step(last, visited(heat=100.0), USED, IDLE_S)
     assert full.in_vain
@@ -74,5 +75,6 @@ def test_a_round_that_used_free_room_was_worth_it_and_moves_no_bar() -> None:
     assert not roomy.in_vain
     assert roomy.rounds_since_rise == 0
     # If hardly anything came up, the room is not the reason.
-    few, _ = climb.step(replace(last, came_bytes=0), visited(heat=100.0), ROOMY_ROOM, IDLE_S)
+    nothing = replace(last, touches=replace(last.touches, came_bytes=0))
+    few, _ = climb.step(nothing, visited(heat=100.0), ROOMY_ROOM, IDLE_S)
     assert few.in_vain or few.fills
