@@ -121,6 +121,8 @@ class Climb:
     """How long both waited for room in this lap."""
     cleared_bytes: int = 0
     """The memory that was cleared in this round."""
+    brought: bool = False
+    """Whether the last round has brought much up."""
     expects_bytes: float = inf
     """What is expected to come up in the next round, if the last one says that."""
     touches: Touches = field(default_factory=Touches)
@@ -359,7 +361,7 @@ def _lapped(now: Climb, seen: Seen, lag: Limit) -> tuple[Climb, float]:
 
 def _next_lag_s(now: Climb, seen: Seen, lag: Limit, waited_s: float, ran_s: float) -> float:
     """Return the lag after a lap or a round: longer, if there was room for what came up."""
-    if now.in_vain or _lacked_room(waited_s, ran_s):
+    if (now.in_vain and now.brought) or _lacked_room(waited_s, ran_s):
         return now.lag_s
     return min(max(seen.window_s, now.lag_s) * lag.growth, lag.longest_s)
 
@@ -433,12 +435,15 @@ def _anew(now: Climb) -> Climb:
 
 
 def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
-    """Return a climb after a round: it rests, or uses the room that is left."""
+    """Return a climb after a round: it rests, or uses the room that is left.
+
+    A round that has brought little says little. With a longer lag the next one may bring more.
+    """
+    brought = now.touches.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
     if now.fills:
         # It says nothing about the next round.
         now = replace(now, fills=False, rounds=now.rounds + 1)
     else:
-        brought = now.touches.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
         # Room that was free is used better by what came up, whatever heat says.
         roomy = is_roomy(room)
         now = _judged(now, seen, lag, fills=roomy and brought)
@@ -447,8 +452,8 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
         left = not room.stopped and room.left_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
         if now.in_vain and left:
             return _clearing(_begun(replace(now, fills=True)), seen)
-    lag_s = now.lag_s / 2 if now.in_vain else now.lag_s
-    return _enter(replace(now, lag_s=lag_s), Stage.rests, now.rest_s), {}
+    lag_s = now.lag_s / 2 if now.in_vain and brought else now.lag_s
+    return _enter(replace(now, lag_s=lag_s, brought=brought), Stage.rests, now.rest_s), {}
 
 
 def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:

@@ -13,10 +13,16 @@ SURE_SHARE = 0.15
 HEAT_S = 8.0
 
 # After a round, heat is calm until it rises. Then the climb begins anew. Heat has risen if it is
-# above its average by WAKES_SHARE of the heat of both nodes and WAKES_SWINGS times its usual swing
-# together. The average and the swing are those of CALM_S seconds.
+# above its average by WAKES_SHARE of the heat of both nodes, and one of these is true:
+# - The share of it in the heat of both nodes is above its average by WAKES_SHARE and WAKES_SWINGS
+#   times its usual swing. Readings of the heat of 16 GiB swing by a sixth. Those of both nodes
+#   swing together, because the kernel samples less often where it finds more. So their share swings
+#   less.
+# - It is more than WAKES_TIMES the heat of both nodes. Where nothing was used, shares say nothing.
+# The averages are those of CALM_S seconds.
 WAKES_SHARE = 0.1
 WAKES_SWINGS = 3.0
+WAKES_TIMES = 2.0
 CALM_S = 60.0
 
 
@@ -32,13 +38,22 @@ class ClimbHeat:
     """The lowest heat at the end of a round, since heat last rose."""
     calm: float | None = None
     """The heat since the last round, averaged over CALM_S; None before the first one."""
+    calm_share: float = 0.0
+    """The share of it in the heat of both nodes, averaged in the same way."""
+    average_share: float = 0.0
+    """The same share, averaged over CALM_S whether heat is calm or not."""
     swing: float = 0.0
-    """How far the heat usually is from its average."""
+    """How far this share usually is from its average."""
 
     @property
     def above_share(self) -> float:
         """The share of all heat that is above."""
         return self.above / max(1.0, self.above + (self.lately or 0.0))
+
+    @property
+    def below_share(self) -> float:
+        """The share of all heat that is below."""
+        return 1 - self.above_share if self.lately else 0.0
 
     @property
     def has_fallen(self) -> bool:
@@ -52,25 +67,46 @@ class ClimbHeat:
     def ended(self) -> "ClimbHeat":
         """Return the heat after a round: it is calm, and may be the least."""
         now = self.lately or 0.0
-        return replace(self, calm=now, least=now if self.least is None else min(now, self.least))
+        least = now if self.least is None else min(now, self.least)
+        return replace(self, calm=now, calm_share=self.below_share, least=least)
 
     def anew(self) -> "ClimbHeat":
         """Return the heat after programs have turned to other memory."""
-        return replace(self, calm=None, least=None, swing=0.0)
+        return replace(self, calm=None, least=None)
 
 
 def feel(before: ClimbHeat, heat: float, above: float, seconds: float) -> tuple[ClimbHeat, bool]:
     """Return the heat after a reading, and whether calm heat has risen."""
-    if before.lately is not None:
-        heat = moving(before.lately, heat, seconds, HEAT_S)
-        above = moving(before.above, above, seconds, HEAT_S)
-    now = replace(before, lately=heat, above=above)
-    if now.calm is None:
+    now = _averaged(before, heat, above, seconds)
+    if now.lately is None or now.calm is None:
         return now, False
-    rise, usual = heat - now.calm, WAKES_SHARE * (now.calm + above)
-    if rise > usual + WAKES_SWINGS * now.swing:
+    if _has_risen(now, now.lately, now.calm):
         return now, True
-    calm = moving(now.calm, heat, seconds, CALM_S)
+    calm = moving(now.calm, now.lately, seconds, CALM_S)
+    calm_share = moving(now.calm_share, now.below_share, seconds, CALM_S)
+    return replace(now, calm=calm, calm_share=calm_share), False
+
+
+def _averaged(before: ClimbHeat, heat: float, above: float, seconds: float) -> ClimbHeat:
+    if before.lately is None:
+        first = replace(before, lately=heat, above=above)
+        return replace(first, average_share=first.below_share)
+    now = replace(
+        before,
+        lately=moving(before.lately, heat, seconds, HEAT_S),
+        above=moving(before.above, above, seconds, HEAT_S),
+    )
+    share = moving(now.average_share, now.below_share, seconds, CALM_S)
+    # By chance it rises as often as it falls. A fall does not count, because rounds cool the node.
     # A rise that goes on must not become a usual swing.
-    swing = moving(now.swing, min(abs(rise), usual), seconds, CALM_S)
-    return replace(now, calm=calm, swing=swing), False
+    swing = 2 * min(max(0.0, now.below_share - share), WAKES_SHARE)
+    swing = moving(now.swing, swing, seconds, CALM_S)
+    return replace(now, average_share=share, swing=swing)
+
+
+def _has_risen(now: ClimbHeat, heat: float, calm: float) -> bool:
+    if heat <= calm + WAKES_SHARE * (calm + now.above):
+        return False
+    if heat > WAKES_TIMES * (calm + now.above):
+        return True
+    return now.below_share > now.calm_share + WAKES_SHARE + WAKES_SWINGS * now.swing

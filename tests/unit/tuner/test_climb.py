@@ -116,7 +116,7 @@ def test_in_a_long_round_the_lag_grows_after_each_lap() -> None:
     "change",
     [
         {"lap_s": LAP_S, "lap_waited_s": LAP_S},
-        {"lap_s": LAP_S, "rest_s": 2.0},
+        {"lap_s": LAP_S, "rest_s": 2.0, "brought": True},
         {"lap_s": LAP_S - 2 * SEEN.seconds},
     ],
     ids=["waited", "in vain", "too early"],
@@ -127,6 +127,19 @@ def test_the_lag_stays_after_a_lap_that_waited_and_after_a_round_in_vain(
     after, _ = climb.step(taking(lag_s=0.1, **change), visited(behind=10 * MIB), ROOM, IDLE_S)
     assert after.stage is Stage.takes
     assert after.lag_s == 0.1
+
+
+def test_a_round_in_vain_that_brought_little_lets_the_lag_grow() -> None:
+    """It says little: what a longer lag finds may help."""
+    vain = taking(lag_s=0.1, lap_s=LAP_S, rest_s=2.0)
+    after, _ = climb.step(vain, visited(behind=10 * MIB), ROOM, IDLE_S)
+    assert after.lag_s == GROWTH * 0.1
+    least = AHEAD_SHARE_MIN * USED.ahead_bytes
+    for came_bytes, lag_s in ((least, 0.1), (least + 1, 0.05)):
+        now = replace(taking(lag_s=0.1, touches=came(int(came_bytes))), heat=JUDGED)
+        after = ended(now, heat=100.0)
+        assert after.in_vain
+        assert (after.lag_s, after.brought) == (lag_s, came_bytes > least)
 
 
 def test_a_lap_takes_some_lags() -> None:
@@ -417,41 +430,6 @@ def test_the_bars_are_bounded() -> None:
     assert far == Climb(rounds_since_rise=APART_ROUNDS_MAX).idle_per_lag
     # With the shortest window, the idle time is beyond its longest value by then.
     assert far * 0.01 > IDLE_S_MAX
-
-
-def test_heat_that_rises_ends_a_rest() -> None:
-    now = replace(list(rests(5))[-1], rounds_since_rise=3, gain=Gain(in_vain=True, rest_s=9.0))
-    assert now.calm
-    for _ in range(4):
-        now, gates = climb.step(now, visited(heat=100.0), USED, IDLE_S)
-        assert not gates
-    steps = 0
-    while now.calm:
-        now, _ = climb.step(now, visited(heat=300.0), FULL, IDLE_S)
-        steps += 1
-        assert steps < 10
-    assert now.stage_ends_s == 0
-    assert now.heat.least is None
-    assert now.idle_per_lag == IDLE_PER_LAG
-    assert now.gain == Gain()
-
-
-def test_heat_that_rises_is_noticed_while_there_is_no_room() -> None:
-    """Then the idle time begins anew, and there will be room."""
-    now = ended(replace(taking(), heat=JUDGED), heat=50.0)
-    steps = 0
-    while now.calm:
-        now, _ = climb.step(now, visited(heat=300.0), FULL, IDLE_S)
-        steps += 1
-        assert steps < 10
-
-
-def test_heat_that_swings_as_usual_does_not_end_a_rest() -> None:
-    now = list(rests(6))[-1]
-    for step in range(40):
-        heat = 100.0 + (15 if step % 2 else -15)
-        now, _ = climb.step(now, visited(heat=heat), FULL, IDLE_S)
-        assert now.calm
 
 
 def test_the_room_ahead_is_what_the_next_round_will_need() -> None:
