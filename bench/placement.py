@@ -4,9 +4,10 @@ It asks move_pages(2), page by page, so it also knows which pages changed their 
 """
 
 import ctypes
+import errno
 import platform
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,17 @@ SYSCALLS = {"x86_64": 279, "aarch64": 239}
 MPOL_MF_MOVE_ALL = 4
 # For a page that is not there the kernel answers a negative number. Its last byte is above this.
 NODE_MAX = 127
+
+# The pages that go to one node before others go to the next one: 16 MiB, which fits into what a
+# guest keeps free.
+BATCH_PAGES = 4096
+
+Move = Callable[[int, "array[int]", int], object]
+"""Moves pages of a process, by their addresses, to a node."""
+
+
+class NoRoom(BenchError):
+    """A node has no room for the pages that should go there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +103,37 @@ def of(pid: int) -> Placement:
     return Placement(nodes)
 
 
-def put_back(wanted: Mapping[int, Placement], order: tuple[int, ...]) -> None:
-    """Move the pages of processes to where they were, node by node. Keys are pids.
+def put_back(
+    wanted: Mapping[int, Placement],
+    order: tuple[int, ...],
+    where: Callable[[int], Placement] = of,
+    move: Move | None = None,
+) -> None:
+    """Move the pages of processes to where they were. Keys are pids.
 
-    A node that has room for more comes first. The pages that leave others make room there.
+    If all nodes are nearly full, pages have to change places: a batch goes to each node in turn. A
+    node that has room for more comes first in `order`. A batch for which there is no room waits
+    until others have left.
     """
-    now = {pid: of(pid) for pid in wanted}
-    for node in order:
-        for pid, one in wanted.items():
-            _move_pages(pid, now[pid].astray(one, node), node)
+    move = move or _move_pages
+    now = {pid: where(pid) for pid in wanted}
+    left = {
+        (node, pid): now[pid].astray(one, node) for node in order for pid, one in wanted.items()
+    }
+    while any(left.values()):
+        full: NoRoom | None = None
+        moved = False
+        for (node, pid), addresses in left.items():
+            batch = addresses[:BATCH_PAGES]
+            try:
+                move(pid, batch, node)
+            except NoRoom as error:
+                full = error
+                continue
+            left[node, pid] = addresses[BATCH_PAGES:]
+            moved = moved or bool(batch)
+        if full is not None and not moved:
+            raise full
 
 
 def _move_pages(pid: int, addresses: "array[int]", node: int | None) -> "array[int]":
@@ -121,5 +155,7 @@ def _move_pages(pid: int, addresses: "array[int]", node: int | None) -> "array[i
     )
     # A positive number is how many pages were not moved, which their status tells too.
     if failed < 0:
-        raise BenchError(f"move_pages of process {pid}: errno {ctypes.get_errno()}")
+        code = ctypes.get_errno()
+        kind = NoRoom if code == errno.ENOMEM else BenchError
+        raise kind(f"move_pages of process {pid}: errno {code}")
     return status
