@@ -20,6 +20,10 @@ T_95_MANY = 1.96
 # With fewer pairs or slices an interval says more about itself than about the machine.
 LEAST = 3
 
+# A difference of less than this share of the value matters to nobody. If the interval holds zero
+# and larger differences too, nothing can be said.
+SMALL_SHARE = 0.05
+
 
 class Arm(StrEnum):
     """The way in which the machine ran in a slice."""
@@ -45,12 +49,14 @@ class Measure:
     title: str
     unit: str
     better: Better
+    small: float = 0.0
+    """A difference of less than this matters to nobody, whatever the value is."""
 
 
-SERVED = Measure("served", "share served by the fast tier", "%", Better.more)
-PRESSURE = Measure("pressure", "time under memory pressure (PSI)", "%", Better.less)
-FAULTS = Measure("major_faults", "major faults", "/s", Better.less)
-KDAMONDS = Measure("kdamonds", "processor time of the kdamonds", "%", Better.less)
+SERVED = Measure("served", "share served by the fast tier", "%", Better.more, small=1.0)
+PRESSURE = Measure("pressure", "time under memory pressure (PSI)", "%", Better.less, small=1.0)
+FAULTS = Measure("major_faults", "major faults", "/s", Better.less, small=1.0)
+KDAMONDS = Measure("kdamonds", "processor time of the kdamonds", "%", Better.less, small=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,9 @@ class Difference:
         if self.half is None:
             return f"cannot tell: {self.count} of {LEAST} values"
         if not self.differs:
-            return "no difference"
+            small = max(self.measure.small, SMALL_SHARE * abs(self.off or 0.0))
+            alike = abs(self.mean) + self.half <= small
+            return "no difference" if alike else "cannot tell: the values vary too much"
         good = (self.mean > 0) is (self.measure.better is Better.more)
         return "better" if good else "worse"
 

@@ -20,7 +20,7 @@ def turns(*values: float | None) -> list[Slice]:
 def test_turns_alternate_so_that_a_trend_cancels_out() -> None:
     assert compare.order(3) == (Arm.off, Arm.on, Arm.on, Arm.off, Arm.off, Arm.on)
     # Each turn is one more than the turn before it, whatever tierd does.
-    found = compare.paired(RATE, turns(1, 2, 3, 4, 5, 6, 7, 8))
+    found = compare.paired(RATE, turns(101, 102, 103, 104, 105, 106, 107, 108))
     assert found.mean == 0
     assert found.verdict == "no difference"
 
@@ -36,7 +36,24 @@ def test_the_interval_is_student_s() -> None:
     found = compare.paired(RATE, turns(0, 1, 2, 0, 0, 3))
     assert found.mean == pytest.approx(2.0)
     assert found.half == pytest.approx(4.30 / 3**0.5)
-    assert found.verdict == "no difference"
+    assert found.verdict == "cannot tell: the values vary too much"
+
+
+def test_a_wide_interval_that_holds_zero_is_not_the_same_as_no_difference() -> None:
+    wide = compare.paired(RATE, turns(100, 110, 110, 100, 100, 80))
+    assert abs(wide.mean or 0) < (wide.half or 0)
+    assert wide.verdict == "cannot tell: the values vary too much"
+    narrow = compare.paired(RATE, turns(100, 101, 101, 100, 100, 99))
+    assert (narrow.mean or 0) + (narrow.half or 0) < 5
+    assert narrow.verdict == "no difference"
+
+
+def test_a_difference_may_be_too_small_for_anybody() -> None:
+    """A fault a second is nothing, and none to compare it with says nothing."""
+    rare = Measure("rate", "rate", "/s", Better.less, small=1.0)
+    values = (0.0, 0.2, 0.0, 0.1, 0.1, 0.0)
+    assert compare.paired(rare, turns(*values)).verdict == "no difference"
+    assert compare.paired(RATE, turns(*values)).verdict.startswith("cannot tell")
 
 
 @pytest.mark.parametrize(("better", "verdict"), [(Better.more, "worse"), (Better.less, "better")])
