@@ -103,39 +103,6 @@ def of(pid: int) -> Placement:
     return Placement(nodes)
 
 
-def put_back(
-    wanted: Mapping[int, Placement],
-    order: tuple[int, ...],
-    where: Callable[[int], Placement] = of,
-    move: Move | None = None,
-) -> None:
-    """Move the pages of processes to where they were. Keys are pids.
-
-    If all nodes are nearly full, pages have to change places: a batch goes to each node in turn. A
-    node that has room for more comes first in `order`. A batch for which there is no room waits
-    until others have left.
-    """
-    move = move or _move_pages
-    now = {pid: where(pid) for pid in wanted}
-    left = {
-        (node, pid): now[pid].astray(one, node) for node in order for pid, one in wanted.items()
-    }
-    while any(left.values()):
-        full: NoRoom | None = None
-        moved = False
-        for (node, pid), addresses in left.items():
-            batch = addresses[:BATCH_PAGES]
-            try:
-                move(pid, batch, node)
-            except NoRoom as error:
-                full = error
-                continue
-            left[node, pid] = addresses[BATCH_PAGES:]
-            moved = moved or bool(batch)
-        if full is not None and not moved:
-            raise full
-
-
 def _move_pages(pid: int, addresses: "array[int]", node: int | None) -> "array[int]":
     """Move pages to a node, or with None only ask. Return each node, or a negative errno."""
     count = len(addresses)
@@ -159,3 +126,32 @@ def _move_pages(pid: int, addresses: "array[int]", node: int | None) -> "array[i
         kind = NoRoom if code == errno.ENOMEM else BenchError
         raise kind(f"move_pages of process {pid}: errno {code}")
     return status
+
+
+def put_back(
+    wanted: Mapping[int, Placement],
+    order: tuple[int, ...],
+    where: Callable[[int], Placement] = of,
+    move: Move = _move_pages,
+) -> None:
+    """Move the pages of processes to where they were. Keys are pids.
+
+    If all nodes are nearly full, pages have to change places: a batch goes to each node in turn. A
+    node that has room for more comes first in `order`. A batch for which there is no room waits
+    until others have left.
+    """
+    now = {pid: where(pid) for pid in wanted}
+    left = {
+        (node, pid): now[pid].astray(one, node) for node in order for pid, one in wanted.items()
+    }
+    while left := {key: addresses for key, addresses in left.items() if addresses}:
+        refused: list[NoRoom] = []
+        for (node, pid), addresses in left.items():
+            try:
+                move(pid, addresses[:BATCH_PAGES], node)
+            except NoRoom as error:
+                refused.append(error)
+            else:
+                left[node, pid] = addresses[BATCH_PAGES:]
+        if len(refused) == len(left):
+            raise refused[0]

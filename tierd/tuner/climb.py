@@ -239,6 +239,11 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     return now, {}
 
 
+def _much_bytes(room: Room) -> float:
+    """Return what counts as much. Less may come up in a round by chance."""
+    return AHEAD_SHARE_MIN * room.ahead_bytes
+
+
 def _waited(now: Climb, seen: Seen, room: Room) -> Climb:
     """Return a climb after a tick in which it waited for room, or for something else."""
     if room.stopped or room.reserved_bytes:
@@ -391,8 +396,7 @@ def _touched(now: Climb, seen: Seen, room: Room) -> Climb:
     seen_now = touches.add(now.touches, visited_bytes, came_bytes, now.lag_now_s(seen))
     now = replace(now, touches=seen_now)
     # Where a round takes long, the check for gain says whether it is worth it.
-    least_bytes = AHEAD_SHARE_MIN * room.ahead_bytes
-    if seen.is_long or not visited_bytes or not seen_now.have_risen(least_bytes):
+    if seen.is_long or not visited_bytes or not seen_now.have_risen(_much_bytes(room)):
         return now
     return _anew(now)
 
@@ -439,7 +443,7 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
 
     A round that has brought little says little. With a longer lag the next one may bring more.
     """
-    brought = now.touches.came_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
+    brought = now.touches.came_bytes > _much_bytes(room)
     if now.fills:
         # It says nothing about the next round.
         now = replace(now, fills=False, rounds=now.rounds + 1)
@@ -449,7 +453,7 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
         now = _judged(now, seen, lag, fills=roomy and brought)
         apart = brought and not roomy and not seen.is_long
         now = replace(now, rounds_since_rise=now.rounds_since_rise + apart)
-        left = not room.stopped and room.left_bytes > AHEAD_SHARE_MIN * room.ahead_bytes
+        left = not room.stopped and room.left_bytes > _much_bytes(room)
         if now.in_vain and left:
             return _clearing(_begun(replace(now, fills=True)), seen)
     lag_s = now.lag_s / 2 if now.in_vain and brought else now.lag_s

@@ -97,7 +97,8 @@ def _averaged(before: ClimbHeat, heat: float, above: float, seconds: float) -> C
         above=moving(before.above, above, seconds, HEAT_S),
     )
     share = moving(now.average_share, now.below_share, seconds, CALM_S)
-    # By chance it rises as often as it falls. A fall does not count, because rounds cool the node.
+    # By chance it rises as often as it falls. Only rises count, and twice: a fall may come from a
+    # round that helped.
     # A rise that goes on must not become a usual swing.
     swing = 2 * min(max(0.0, now.below_share - share), WAKES_SHARE)
     swing = moving(now.swing, swing, seconds, CALM_S)

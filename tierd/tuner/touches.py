@@ -34,7 +34,7 @@ class Calm:
     def expects_bytes(self, lag_s: float) -> float:
         """Return what comes up in a round with this lag at most, if heat stays the same.
 
-        In a lag that is so many times as long, so many times as much is touched at most.
+        In a lag k times as long, at most k times as much is touched.
         """
         return self.came_bytes * max(1.0, lag_s / self.lag_s)
 
