@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+from bench import least
+from bench.least import Least
 from bench.prediction import Cell, summary
 from bench.prediction import load as load_cells
 
@@ -49,7 +51,28 @@ def table(cells: Sequence[Cell]) -> list[str]:
     return [*lines, "", f"{summary(cells).capitalize()}. {made(cells)}"]
 
 
-def made(cells: Sequence[Cell]) -> str:
+def least_table(cells: Sequence[Least]) -> list[str]:
+    """Return the lines of the table of least sizes."""
+    lines = [
+        "| workload | seed | target | the size that is named | a tenth smaller serves | this size "
+        "| a tenth larger | verdict |",
+        "|---" * 8 + "|",
+    ]
+    for name, found in groupby(cells, lambda one: one.workload):
+        for number, one in enumerate(found):
+            title = TITLES.get(name, name) if not number else ""
+            size = "none" if one.predicted_mib is None else f"{one.predicted_mib} MiB"
+            shares = " | ".join(
+                "-" if share is None else f"{share:.1%}"
+                for share in (one.smaller, one.there, one.larger)
+            )
+            lines.append(
+                f"| {title} | {one.seed} | {one.target:.0%} | {size} | {shares} | {one.verdict} |"
+            )
+    return [*lines, "", f"{least.summary(cells).capitalize()}. {made(cells)}"]
+
+
+def made(cells: Sequence[Cell] | Sequence[Least]) -> str:
     """Return where, when and how often the cells were made."""
     parts = {
         key: sorted({one.made.get(key, "unknown") for one in cells})
@@ -62,22 +85,30 @@ def made(cells: Sequence[Cell]) -> str:
     return f"Kernel {kernels}; {named}; {load}; n = 1 for each cell."
 
 
-def section(simulated: Sequence[Cell], held_out: Sequence[Cell], guests: Sequence[Cell]) -> str:
+def section(
+    simulated: Sequence[Cell],
+    held_out: Sequence[Cell],
+    sizes: Sequence[Least],
+    guests: Sequence[Cell],
+) -> str:
     lines = ["**On the simulated machine**", "", *table(simulated)]
     if held_out:
         lines += ["", "**Held out**: at these nobody looked when faults were mended", ""]
         lines += table(held_out)
+    if sizes:
+        lines += ["", "**The least fast memory for a target**, on the simulated machine", ""]
+        lines += least_table(sizes)
     for kernel, found in groupby(guests, lambda one: one.kernel):
         lines += ["", f"**In virtual machines with Linux {kernel}**", "", *table(tuple(found))]
     return "\n".join(lines)
 
 
-def read() -> tuple[list[Cell], list[Cell], list[Cell]]:
-    """Return the cells of the simulated machine, those held out, and those of guests."""
+def read() -> tuple[list[Cell], list[Cell], list[Least], list[Cell]]:
+    """Return the cells of the simulated machine, those held out, least sizes, those of guests."""
     simulated, held_out, guests = (
         load_cells(CELLS / f"{name}.json") for name in ("simulated", "held-out", "guests")
     )
-    return simulated, held_out, guests
+    return simulated, held_out, least.load(CELLS / "least.json"), guests
 
 
 def renewed(page: str, text: str) -> str:
