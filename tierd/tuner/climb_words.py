@@ -20,7 +20,7 @@ def reason(now: Climb, sweep: Sweep, room: Room) -> str:
             return "waits: the next round begins at the next reading"
         case Stage.rests:
             return f"waits: no room on node {room.node} for {touched}"
-        case Stage.waits:
+        case Stage.waits | Stage.holds:
             why = room.stopped or f"no room on node {room.node}"
             return f"waits in the middle of a round: {why}"
         case Stage.goes_round:

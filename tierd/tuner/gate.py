@@ -85,6 +85,8 @@ class Room:
     """What other groups have beyond their shares."""
     stopped: str = ""
     """Why nothing may come up now; empty if it may."""
+    over_rate: bool = False
+    """True if that is because more has come up by page than the rate limit allows."""
     hinted_bytes_per_s: float = 0.0
     """How fast hint faults bring pages up."""
     hinted_in_vain: bool = False

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner import budget, climb, climb_words, descent, push
+from tierd.tuner import budget, climb_words, climbing, descent, push
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Wanted
@@ -149,7 +149,7 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     )
     # Where a round takes long, it would be known too late whether a longer lag helps.
     idle_s = above.learned_s if seen.is_long else descent.may_be_s(above)
-    after, told = climb.step(before, seen, room, idle_s)
+    after, told = climbing.step(before, seen, room, idle_s)
     # A lag that is longer because there is room asks for no other idle time.
     above = descent.at_least(above, min(IDLE_PER_LAG * after.lag_s, idle_s))
     if after.rounds_since_rise:
@@ -190,7 +190,7 @@ def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
     if not now.seen[sweep.node].can_tell:
         return replace(room, stopped=MOSTLY_HUGE)
     if state.debts_bytes[sweep.id] > 0:
-        return replace(room, stopped=OVER_RATE)
+        return replace(room, stopped=OVER_RATE, over_rate=True)
     if _is_used_up(state.budgets[sweep.node], runs=before.is_running):
         return replace(room, stopped=USED_UP)
     return room

@@ -7,24 +7,20 @@ from math import log
 import pytest
 
 from tierd.plans.plan import Visit
-from tierd.tuner import climb
+from tierd.tuner import climbing
 from tierd.tuner.climb import (
     AHEAD_SHARE_MIN,
     APART,
     APART_ROUNDS_MAX,
-    FAR,
     IDLE_PER_LAG,
-    LAP_LAGS,
-    LAP_S,
-    LEFT_WINDOWS,
     NEXT_ROUND,
     REST_S_MIN,
     RESUME_SHARE,
-    SHORT_WINDOWS,
     Climb,
     Stage,
 )
 from tierd.tuner.climb_heat import ClimbHeat
+from tierd.tuner.climbing import FAR, LAP_LAGS, LAP_S, LEFT_WINDOWS, SHORT_WINDOWS
 from tierd.tuner.descent import IDLE_S_MAX
 from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
@@ -72,7 +68,7 @@ def ended(before: Climb, heat: float) -> Climb:
     """Return a climb after it has ended a round with this heat."""
     felt = replace(before.heat, lately=heat)
     last = replace(before, stage=Stage.drains, stage_ends_s=0.0, heat=felt, cleared_bytes=ROUND)
-    after, _ = climb.step(last, visited(heat=heat), USED, IDLE_S)
+    after, _ = climbing.step(last, visited(heat=heat), USED, IDLE_S)
     assert after.stage is Stage.rests
     assert after.rounds == before.rounds + 1
     return after
@@ -86,7 +82,7 @@ def closes(gate: Gate, after_s: float) -> None:
 
 
 def test_a_round_begins_with_clearing_and_promotes_a_lag_later() -> None:
-    after, gates = climb.step(Climb(lag_s=0.3), replace(SEEN, behind_bytes=0), ROOM, IDLE_S)
+    after, gates = climbing.step(Climb(lag_s=0.3), replace(SEEN, behind_bytes=0), ROOM, IDLE_S)
     assert after.stage is Stage.clears
     assert gates[Visit.clear] == OPEN
     assert not gates[Visit.promote].is_open
@@ -95,7 +91,7 @@ def test_a_round_begins_with_clearing_and_promotes_a_lag_later() -> None:
 
 
 def test_the_lag_is_a_window_at_least() -> None:
-    _, gates = climb.step(Climb(), replace(SEEN, behind_bytes=0), ROOM, IDLE_S)
+    _, gates = climbing.step(Climb(), replace(SEEN, behind_bytes=0), ROOM, IDLE_S)
     assert gates[Visit.promote].after_s == pytest.approx(2 * SEEN.window_s)
 
 
@@ -103,7 +99,7 @@ def test_in_a_long_round_the_lag_grows_after_each_lap() -> None:
     lag_s = 0.1
     seen = replace(visited(behind=10 * MIB), round_bytes=100 * ROUND)
     before = taking(lag_s=lag_s, lap_s=LAP_S)
-    after, gates = climb.step(before, seen, ROOM, IDLE_S)
+    after, gates = climbing.step(before, seen, ROOM, IDLE_S)
     assert after.stage is Stage.clears
     assert after.lag_s == pytest.approx(GROWTH * lag_s)
     assert gates[Visit.clear] == OPEN
@@ -124,7 +120,7 @@ def test_in_a_long_round_the_lag_grows_after_each_lap() -> None:
 def test_the_lag_stays_after_a_lap_that_waited_and_after_a_round_in_vain(
     change: dict[str, float],
 ) -> None:
-    after, _ = climb.step(taking(lag_s=0.1, **change), visited(behind=10 * MIB), ROOM, IDLE_S)
+    after, _ = climbing.step(taking(lag_s=0.1, **change), visited(behind=10 * MIB), ROOM, IDLE_S)
     assert after.stage is Stage.takes
     assert after.lag_s == 0.1
 
@@ -132,7 +128,7 @@ def test_the_lag_stays_after_a_lap_that_waited_and_after_a_round_in_vain(
 def test_a_round_in_vain_that_brought_little_lets_the_lag_grow() -> None:
     """It says little: what a longer lag finds may help."""
     vain = taking(lag_s=0.1, lap_s=LAP_S, rest_s=2.0)
-    after, _ = climb.step(vain, visited(behind=10 * MIB), ROOM, IDLE_S)
+    after, _ = climbing.step(vain, visited(behind=10 * MIB), ROOM, IDLE_S)
     assert after.lag_s == GROWTH * 0.1
     least = AHEAD_SHARE_MIN * USED.ahead_bytes
     for came_bytes, lag_s in ((least, 0.1), (least + 1, 0.05)):
@@ -144,21 +140,21 @@ def test_a_round_in_vain_that_brought_little_lets_the_lag_grow() -> None:
 
 def test_a_lap_takes_some_lags() -> None:
     early = taking(lag_s=LAP_S, lap_s=2 * LAP_S)
-    after, _ = climb.step(early, visited(behind=10 * MIB), ROOM, 100 * IDLE_S)
+    after, _ = climbing.step(early, visited(behind=10 * MIB), ROOM, 100 * IDLE_S)
     assert after.lag_s == LAP_S
     late = replace(early, lap_s=LAP_LAGS * LAP_S)
-    after, _ = climb.step(late, visited(behind=10 * MIB), ROOM, 100 * IDLE_S)
+    after, _ = climbing.step(late, visited(behind=10 * MIB), ROOM, 100 * IDLE_S)
     assert after.lag_s == GROWTH * LAP_S
 
 
 def test_the_lag_is_never_longer_than_the_idle_time_allows() -> None:
-    after, _ = climb.step(Climb(lag_s=1.0), SEEN, FULL, 4.0)
+    after, _ = climbing.step(Climb(lag_s=1.0), SEEN, FULL, 4.0)
     assert after.lag_s == 4.0 / IDLE_PER_LAG
 
 
 def test_a_sweep_that_is_too_far_behind_comes_closer_first() -> None:
     seen = replace(SEEN, behind_bytes=0.35 * SPEED)
-    after, gates = climb.step(Climb(lag_s=0.1), seen, ROOM, IDLE_S)
+    after, gates = climbing.step(Climb(lag_s=0.1), seen, ROOM, IDLE_S)
     assert after.stage is Stage.takes
     assert gates[Visit.promote] == OPEN
     assert not gates[Visit.clear].is_open
@@ -169,17 +165,17 @@ def test_a_sweep_that_is_too_far_behind_comes_closer_first() -> None:
 def test_no_round_begins_without_room() -> None:
     little = ROOM.floor_bytes + int(RESUME_SHARE * ROOM.ahead_bytes)
     for room in (FULL, replace(ROOM, free_bytes=little), replace(ROOM, stopped="pressure")):
-        after, gates = climb.step(Climb(), SEEN, room, IDLE_S)
+        after, gates = climbing.step(Climb(), SEEN, room, IDLE_S)
         assert after.stage is Stage.rests
         assert not gates
 
 
 def test_a_sweep_that_is_behind_by_less_than_the_lag_follows_sooner() -> None:
     seen = replace(SEEN, behind_bytes=0.1 * SPEED)
-    _, gates = climb.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
+    _, gates = climbing.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
     assert gates[Visit.promote].after_s == pytest.approx(0.2 + SEEN.window_s)
     far = replace(SEEN, behind_bytes=0.3 * SPEED)
-    after, gates = climb.step(Climb(lag_s=0.3), far, ROOM, IDLE_S)
+    after, gates = climbing.step(Climb(lag_s=0.3), far, ROOM, IDLE_S)
     assert after.stage is Stage.takes
     assert gates == {Visit.promote: OPEN, Visit.clear: OPEN}
 
@@ -187,12 +183,12 @@ def test_a_sweep_that_is_behind_by_less_than_the_lag_follows_sooner() -> None:
 def test_a_sweep_that_is_far_behind_waits_until_all_is_cleared_again() -> None:
     """What lies between the two was cleared long ago, so all of it would look young."""
     seen = replace(SEEN, behind_bytes=5 * SPEED)
-    _, gates = climb.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
+    _, gates = climbing.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
     assert gates[Visit.promote].after_s == pytest.approx((0.3 - 5) + ROUND / SPEED + SEEN.window_s)
 
 
 def test_a_sweep_that_caught_up_falls_behind_again() -> None:
-    after, gates = climb.step(taking(), visited(behind=0), ROOM, IDLE_S)
+    after, gates = climbing.step(taking(), visited(behind=0), ROOM, IDLE_S)
     assert after.stage is Stage.clears
     assert not gates[Visit.promote].is_open
     assert gates[Visit.promote].then_open
@@ -201,47 +197,47 @@ def test_a_sweep_that_caught_up_falls_behind_again() -> None:
 def test_when_there_is_no_room_the_sweep_that_clears_stops_first() -> None:
     """The other one goes on nearly to the same place. What it visits beyond would look young."""
     behind = 40 * MIB
-    after, gates = climb.step(taking(), visited(behind=behind), FULL, IDLE_S)
+    after, gates = climbing.step(taking(), visited(behind=behind), FULL, IDLE_S)
     assert after.stage is Stage.drains
     assert gates[Visit.clear] == CLOSED
     closes(gates[Visit.promote], behind / SPEED - SHORT_WINDOWS * SEEN.window_s)
     ended = replace(after, stage_s=after.stage_ends_s)
     more = 2 * LEFT_WINDOWS * SEEN.window_bytes
-    after, gates = climb.step(ended, visited(behind=int(more)), FULL, IDLE_S)
+    after, gates = climbing.step(ended, visited(behind=int(more)), FULL, IDLE_S)
     assert after.stage is Stage.drains
     closes(gates[Visit.promote], more / SPEED - SHORT_WINDOWS * SEEN.window_s)
-    after, gates = climb.step(ended, visited(behind=10 * MIB), FULL, IDLE_S)
+    after, gates = climbing.step(ended, visited(behind=10 * MIB), FULL, IDLE_S)
     assert (after.stage, gates) == (Stage.waits, {})
-    after, gates = climb.step(after, visited(behind=0), ROOM, IDLE_S)
+    after, gates = climbing.step(after, visited(behind=0), ROOM, IDLE_S)
     assert after.stage is Stage.clears
     assert gates[Visit.clear] == OPEN
     assert not gates[Visit.promote].is_open
 
 
 def test_a_sweep_that_has_caught_up_does_not_visit_what_was_not_cleared() -> None:
-    _, gates = climb.step(taking(), visited(behind=-MIB), FULL, IDLE_S)
+    _, gates = climbing.step(taking(), visited(behind=-MIB), FULL, IDLE_S)
     assert gates[Visit.promote] == CLOSED
 
 
 def test_after_a_wait_the_lag_is_shorter() -> None:
-    after, _ = climb.step(taking(lag_s=0.8), visited(), FULL, IDLE_S)
+    after, _ = climbing.step(taking(lag_s=0.8), visited(), FULL, IDLE_S)
     assert after.lag_s == 0.4
     regions = replace(FULL, reserved_bytes=MIB)
-    assert climb.step(taking(lag_s=0.8), visited(), regions, IDLE_S)[0].lag_s == 0.8
+    assert climbing.step(taking(lag_s=0.8), visited(), regions, IDLE_S)[0].lag_s == 0.8
 
 
 def test_there_must_be_room_for_what_was_cleared() -> None:
     """What is between the two sweeps comes up in any case."""
     behind, share = 40 * MIB, 0.5
     room = replace(ROOM, free_bytes=ROOM.floor_bytes + int(share * behind))
-    after, _ = climb.step(taking(yield_share=share), visited(behind=behind), room, IDLE_S)
+    after, _ = climbing.step(taking(yield_share=share), visited(behind=behind), room, IDLE_S)
     assert after.stage is Stage.drains
 
 
 def test_both_close_before_the_next_tick_if_the_room_will_be_used_up() -> None:
     spare, behind = 10 * MIB, 10 * MIB
     room = replace(ROOM, free_bytes=ROOM.floor_bytes + spare)
-    after, gates = climb.step(taking(yield_share=0.5), visited(behind=behind), room, IDLE_S)
+    after, gates = climbing.step(taking(yield_share=0.5), visited(behind=behind), room, IDLE_S)
     lasts_s = (spare - after.yield_share * behind) / (after.yield_share * SPEED)
     drain_s = behind / SPEED - SHORT_WINDOWS * SEEN.window_s
     assert after.stage is Stage.takes
@@ -252,37 +248,37 @@ def test_both_close_before_the_next_tick_if_the_room_will_be_used_up() -> None:
 
 def test_a_round_that_waits_too_long_is_given_up() -> None:
     waits = replace(taking(took_s=3.0), stage=Stage.waits, waited_s=IDLE_S)
-    after, _ = climb.step(waits, visited(), FULL, IDLE_S)
+    after, _ = climbing.step(waits, visited(), FULL, IDLE_S)
     assert after.stage is Stage.rests
     longer = replace(waits, took_s=3 * IDLE_S)
-    assert climb.step(longer, visited(), FULL, IDLE_S)[0].stage is Stage.waits
+    assert climbing.step(longer, visited(), FULL, IDLE_S)[0].stage is Stage.waits
 
 
 def test_a_round_ends_when_all_was_cleared_and_the_other_has_followed() -> None:
     almost = taking(cleared_bytes=ROUND - MIB)
-    after, gates = climb.step(almost, visited(cleared=MIB, behind=20 * MIB), ROOM, IDLE_S)
+    after, gates = climbing.step(almost, visited(cleared=MIB, behind=20 * MIB), ROOM, IDLE_S)
     assert after.stage is Stage.drains
     assert gates[Visit.clear] == CLOSED
     closes(gates[Visit.promote], 20 * MIB / SPEED - SHORT_WINDOWS * SEEN.window_s)
-    after, _ = climb.step(after, visited(), ROOM, IDLE_S)
+    after, _ = climbing.step(after, visited(), ROOM, IDLE_S)
     assert after.stage is Stage.rests
 
 
 def test_a_round_ends_in_the_middle_if_what_comes_up_gains_nothing() -> None:
     vain = Gain(in_vain=True, rest_s=120.0)
-    after, gates = climb.step(taking(gain=vain), visited(behind=20 * MIB), ROOM, IDLE_S)
+    after, gates = climbing.step(taking(gain=vain), visited(behind=20 * MIB), ROOM, IDLE_S)
     assert after.stage is Stage.drains
     assert gates[Visit.clear] == CLOSED
-    after, _ = climb.step(after, visited(), USED, IDLE_S)
+    after, _ = climbing.step(after, visited(), USED, IDLE_S)
     assert (after.stage, after.rest_s) == (Stage.rests, 120.0)
     assert after.in_vain
     waits = replace(taking(gain=vain), stage=Stage.waits)
-    assert climb.step(waits, visited(), USED, IDLE_S)[0].stage is Stage.rests
+    assert climbing.step(waits, visited(), USED, IDLE_S)[0].stage is Stage.rests
 
 
 def test_the_next_round_after_such_a_rest_is_a_whole_one() -> None:
     rested = replace(ended(taking(gain=Gain(in_vain=True, rest_s=120.0)), 100.0), stage_s=120.0)
-    after, _ = climb.step(rested, visited(heat=100.0), ROOM, IDLE_S)
+    after, _ = climbing.step(rested, visited(heat=100.0), ROOM, IDLE_S)
     assert after.stage is not Stage.rests
     assert not after.gain.in_vain
     assert after.gain.rest_s == 120.0
@@ -295,7 +291,7 @@ def test_a_rest_after_moves_in_vain_ends_when_programs_turn_to_other_memory() ->
     ticks = 0
     while now.gain.in_vain and ticks < 200:
         seen = replace(visited(heat=100.0), heat_above=50.0, is_long=True)
-        now, _ = climb.step(now, seen, FULL, IDLE_S)
+        now, _ = climbing.step(now, seen, FULL, IDLE_S)
         ticks += 1
     assert ticks == pytest.approx(PIECE_S_MIN / SEEN.seconds, abs=1)
     assert (now.rest_s, now.stage_ends_s, now.calm) == (0.0, 0.0, False)
@@ -304,15 +300,15 @@ def test_a_rest_after_moves_in_vain_ends_when_programs_turn_to_other_memory() ->
 def test_heat_is_compared_while_a_round_is_under_way() -> None:
     seen = visited(cleared=MIB, moved=MIB // 2, heat=100.0)
     seen = replace(seen, heat_above=300.0, is_long=True)
-    after, _ = climb.step(taking(), seen, ROOM, IDLE_S)
+    after, _ = climbing.step(taking(), seen, ROOM, IDLE_S)
     assert after.gain.shares.average == 0.75
     assert after.gain.came_bytes == MIB // 2
     rests = replace(taking(), stage=Stage.rests, stage_ends_s=9.0)
-    assert climb.step(rests, seen, ROOM, IDLE_S)[0].gain == Gain()
+    assert climbing.step(rests, seen, ROOM, IDLE_S)[0].gain == Gain()
     short = replace(seen, is_long=False)
-    assert climb.step(taking(), short, ROOM, IDLE_S)[0].gain == Gain()
+    assert climbing.step(taking(), short, ROOM, IDLE_S)[0].gain == Gain()
     without = replace(seen, heat=0.0, heat_above=0.0)
-    assert climb.step(taking(), without, ROOM, IDLE_S)[0].gain == Gain()
+    assert climbing.step(taking(), without, ROOM, IDLE_S)[0].gain == Gain()
 
 
 def rests(count: int) -> Iterator[Climb]:
@@ -347,7 +343,7 @@ def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None
         moved = {Visit.promote: int(young * ROUND)}
         seen = visited(behind=0, heat=100.0)
         seen = replace(seen, visited_bytes={Visit.promote: ROUND}, moved_bytes=moved)
-        return climb.step(last, seen, USED, IDLE_S)[0]
+        return climbing.step(last, seen, USED, IDLE_S)[0]
 
     colder = after(0.15)
     assert colder.stage is Stage.rests
@@ -362,23 +358,23 @@ def test_a_round_helps_if_its_pages_are_touched_less_often_than_before() -> None
 def test_after_a_round_in_vain_the_room_that_is_left_is_used_and_none_is_made() -> None:
     last = replace(taking(), heat=JUDGED, stage=Stage.drains, cleared_bytes=ROUND)
     seen = visited(behind=0, heat=100.0)
-    fills, gates = climb.step(last, seen, ROOM, IDLE_S)
+    fills, gates = climbing.step(last, seen, ROOM, IDLE_S)
     assert fills.in_vain
     assert fills.fills
     assert not fills.wants_room
     assert fills.stage is Stage.clears
     assert gates[Visit.clear] == OPEN
-    full, gates = climb.step(replace(fills, stage=Stage.takes), visited(), USED, IDLE_S)
+    full, gates = climbing.step(replace(fills, stage=Stage.takes), visited(), USED, IDLE_S)
     assert full.stage is Stage.drains
     assert gates[Visit.clear] == CLOSED
-    after, _ = climb.step(replace(full, stage_ends_s=0.0), seen, USED, IDLE_S)
+    after, _ = climbing.step(replace(full, stage_ends_s=0.0), seen, USED, IDLE_S)
     assert after.stage is Stage.rests
     assert after.stage_ends_s == fills.rest_s > 0
     assert not after.fills
     # A round that only uses what is left says nothing about the next one.
     assert after.touches.least_hz == fills.touches.least_hz
     assert after.expects_bytes == fills.expects_bytes
-    nothing, _ = climb.step(last, seen, USED, IDLE_S)
+    nothing, _ = climbing.step(last, seen, USED, IDLE_S)
     assert nothing.stage is Stage.rests
 
 
@@ -387,7 +383,7 @@ def test_how_often_pages_are_touched_follows_from_how_far_the_sweeps_are_apart()
         moved = {Visit.promote: MIB}
         seen = visited(behind=int(behind_s * SPEED))
         seen = replace(seen, visited_bytes={Visit.promote: 2 * MIB}, moved_bytes=moved)
-        after, _ = climb.step(taking(), seen, ROOM, IDLE_S)
+        after, _ = climbing.step(taking(), seen, ROOM, IDLE_S)
         assert after.touches.times_hz == pytest.approx(2 * MIB * log(2) / behind_s)
 
 
@@ -407,7 +403,7 @@ def test_each_round_that_brought_much_moves_the_bars_apart() -> None:
         apart *= APART
         assert now.idle_per_lag == pytest.approx(apart)
     # The next round takes less heat than the idle time that it began with would allow.
-    shorter, _ = climb.step(replace(now, lag_s=10.0), SEEN, FULL, IDLE_S)
+    shorter, _ = climbing.step(replace(now, lag_s=10.0), SEEN, FULL, IDLE_S)
     assert shorter.lag_s == pytest.approx(IDLE_S / apart)
 
 
@@ -420,7 +416,7 @@ def test_long_rounds_leave_the_bars_where_they_are() -> None:
     """There are few of them, and the heat of so much memory lasts."""
     much = taking(touches=came(int(USED.ahead_bytes)), cleared_bytes=ROUND)
     much = replace(much, stage=Stage.drains)
-    after, _ = climb.step(much, replace(visited(heat=100.0), is_long=True), USED, IDLE_S)
+    after, _ = climbing.step(much, replace(visited(heat=100.0), is_long=True), USED, IDLE_S)
     assert after.stage is Stage.rests
     assert after.idle_per_lag == IDLE_PER_LAG
 
@@ -436,19 +432,19 @@ def test_the_room_ahead_is_what_the_next_round_will_need() -> None:
     most = ROOM.ahead_bytes
     assert Climb().ahead_bytes(ROOM.ahead_bytes) == most
     last = replace(taking(), stage=Stage.drains, stage_ends_s=0.0, cleared_bytes=ROUND)
-    after, _ = climb.step(replace(last, touches=came(3 * MIB)), visited(), ROOM, IDLE_S)
+    after, _ = climbing.step(replace(last, touches=came(3 * MIB)), visited(), ROOM, IDLE_S)
     assert after.ahead_bytes(ROOM.ahead_bytes) == NEXT_ROUND * 3 * MIB
-    after, _ = climb.step(last, visited(), ROOM, IDLE_S)
+    after, _ = climbing.step(last, visited(), ROOM, IDLE_S)
     assert after.ahead_bytes(ROOM.ahead_bytes) == AHEAD_SHARE_MIN * most
     waited = replace(last, took_s=1.0, waited_s=IDLE_S)
-    after, _ = climb.step(waited, visited(), ROOM, IDLE_S)
+    after, _ = climbing.step(waited, visited(), ROOM, IDLE_S)
     assert after.ahead_bytes(ROOM.ahead_bytes) == most
 
 
 def test_a_sweep_that_was_open_for_a_moment_says_little() -> None:
     short, long = visited(cleared=MIB), visited(cleared=50 * MIB)
     before = taking(yield_share=0.5)
-    learned = [climb.step(before, seen, ROOM, IDLE_S)[0].yield_share for seen in (short, long)]
+    learned = [climbing.step(before, seen, ROOM, IDLE_S)[0].yield_share for seen in (short, long)]
     assert learned[0] > 0.49
     assert learned[1] < 0.35
 
@@ -456,7 +452,7 @@ def test_a_sweep_that_was_open_for_a_moment_says_little() -> None:
 def test_promotion_follows_when_the_lag_is_over_and_not_before() -> None:
     begun = taking(stage=Stage.clears, stage_ends_s=2.2 * SEEN.seconds)
     for expected in (Stage.clears, Stage.clears, Stage.takes):
-        begun, gates = climb.step(begun, visited(), ROOM, IDLE_S)
+        begun, gates = climbing.step(begun, visited(), ROOM, IDLE_S)
         assert (begun.stage, gates) == (expected, {})
 
 

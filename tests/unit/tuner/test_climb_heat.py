@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.tuner.test_climb import FULL, IDLE_S, JUDGED, USED, ended, rests, taking, visited
-from tierd.tuner import climb, climb_heat
+from tierd.tuner import climb_heat, climbing
 from tierd.tuner.climb import IDLE_PER_LAG
 from tierd.tuner.climb_heat import CALM_S, WAKES_SHARE, WAKES_TIMES, ClimbHeat
 from tierd.tuner.gain import Gain
@@ -100,11 +100,11 @@ def test_heat_that_rises_ends_a_rest() -> None:
     now = replace(list(rests(5))[-1], rounds_since_rise=3, gain=Gain(in_vain=True, rest_s=9.0))
     assert now.calm
     for _ in range(4):
-        now, gates = climb.step(now, visited(heat=100.0), USED, IDLE_S)
+        now, gates = climbing.step(now, visited(heat=100.0), USED, IDLE_S)
         assert not gates
     steps = 0
     while now.calm:
-        now, _ = climb.step(now, visited(heat=400.0), FULL, IDLE_S)
+        now, _ = climbing.step(now, visited(heat=400.0), FULL, IDLE_S)
         steps += 1
         assert steps < 20
     assert now.stage_ends_s == 0
@@ -118,7 +118,7 @@ def test_heat_that_rises_is_noticed_while_there_is_no_room() -> None:
     now = ended(replace(taking(), heat=JUDGED), heat=50.0)
     steps = 0
     while now.calm:
-        now, _ = climb.step(now, visited(heat=300.0), FULL, IDLE_S)
+        now, _ = climbing.step(now, visited(heat=300.0), FULL, IDLE_S)
         steps += 1
         assert steps < 10
 
@@ -127,5 +127,5 @@ def test_heat_that_swings_as_usual_does_not_end_a_rest() -> None:
     now = list(rests(6))[-1]
     for step in range(40):
         heat = 100.0 + (15 if step % 2 else -15)
-        now, _ = climb.step(now, visited(heat=heat), FULL, IDLE_S)
+        now, _ = climbing.step(now, visited(heat=heat), FULL, IDLE_S)
         assert now.calm

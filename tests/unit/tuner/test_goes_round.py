@@ -7,7 +7,7 @@ import pytest
 from tests.unit.tuner.test_climb import IDLE_S, JUDGED, ROUND, SEEN, SPEED, USED, visited
 from tests.unit.tuner.test_lag import ROOMY_ROOM
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner import climb, climb_words
+from tierd.tuner import climb_words, climbing
 from tierd.tuner.climb import Climb, Stage
 from tierd.tuner.gate import CLOSED, OPEN, Seen
 from tierd.tuner.lag import LAG_SHARE_MAX
@@ -39,7 +39,7 @@ def passed(moved_bytes: int) -> Seen:
 
 
 def test_after_the_longest_lag_room_that_is_left_is_used_by_one_sweep() -> None:
-    after, gates = climb.step(DONE, visited(), ROOMY_ROOM, IDLE_S)
+    after, gates = climbing.step(DONE, visited(), ROOMY_ROOM, IDLE_S)
     assert after.stage is Stage.goes_round
     assert gates == {Visit.clear: CLOSED, Visit.promote: OPEN}
     assert after.touches.visited_bytes == 0
@@ -60,22 +60,22 @@ def test_after_the_longest_lag_room_that_is_left_is_used_by_one_sweep() -> None:
     ids=["short lag", "not cleared", "long ago", "in vain"],
 )
 def test_else_both_sweeps_run(before: Climb) -> None:
-    after, gates = climb.step(before, visited(), ROOMY_ROOM, IDLE_S)
+    after, gates = climbing.step(before, visited(), ROOMY_ROOM, IDLE_S)
     assert after.stage is Stage.clears
     assert gates[Visit.clear] == OPEN
 
 
 def test_where_something_has_to_go_down_both_sweeps_run() -> None:
-    after, _ = climb.step(DONE, visited(), USED, IDLE_S)
+    after, _ = climbing.step(DONE, visited(), USED, IDLE_S)
     assert after.stage is not Stage.goes_round
 
 
 def test_it_goes_on_until_it_has_been_everywhere() -> None:
-    after, gates = climb.step(going(0.5), passed(MIB), ROOMY_ROOM, IDLE_S)
+    after, gates = climbing.step(going(0.5), passed(MIB), ROOMY_ROOM, IDLE_S)
     assert after.stage is Stage.goes_round
     assert gates[Visit.promote] == OPEN
     assert after.touches.came_bytes == MIB
-    ended, gates = climb.step(
+    ended, gates = climbing.step(
         going(1.0, touches=Touches(ROUND, 40 * MIB)), passed(0), ROOMY_ROOM, IDLE_S
     )
     assert ended.stage is Stage.rests
@@ -84,12 +84,12 @@ def test_it_goes_on_until_it_has_been_everywhere() -> None:
     # It was worth it, so the next one follows at once, by one sweep too.
     assert ended.stage_ends_s == 0
     assert ended.is_busy(ROOMY_ROOM)
-    again, _ = climb.step(ended, visited(), ROOMY_ROOM, IDLE_S)
+    again, _ = climbing.step(ended, visited(), ROOMY_ROOM, IDLE_S)
     assert again.stage is Stage.goes_round
 
 
 def test_it_ends_when_the_room_is_used() -> None:
-    ended, gates = climb.step(
+    ended, gates = climbing.step(
         going(0.3, touches=Touches(ROUND // 3, 40 * MIB)), passed(MIB), USED, IDLE_S
     )
     assert ended.stage is Stage.rests
@@ -98,28 +98,28 @@ def test_it_ends_when_the_room_is_used() -> None:
 
 def test_if_it_is_stopped_both_sweeps_go_on_later_and_nothing_is_judged() -> None:
     stopped = replace(ROOMY_ROOM, stopped="its processor time is used up")
-    waits, gates = climb.step(going(0.3), passed(0), stopped, IDLE_S)
+    waits, gates = climbing.step(going(0.3), passed(0), stopped, IDLE_S)
     assert waits.stage is Stage.waits
     assert gates == {Visit.promote: CLOSED}
     assert not waits.in_vain
-    after, gates = climb.step(waits, visited(behind=-0.3 * ROUND), ROOMY_ROOM, IDLE_S)
+    after, gates = climbing.step(waits, visited(behind=-0.3 * ROUND), ROOMY_ROOM, IDLE_S)
     assert after.stage is Stage.clears
     assert gates[Visit.clear] == OPEN
 
 
 def test_a_round_that_brings_hardly_anything_is_followed_by_a_rest() -> None:
-    ended, _ = climb.step(
+    ended, _ = climbing.step(
         going(1.0, touches=Touches(ROUND, least_hz=0.0)), passed(0), ROOMY_ROOM, IDLE_S
     )
     assert ended.in_vain
-    again, _ = climb.step(replace(ended, stage=Stage.rests), visited(), ROOMY_ROOM, IDLE_S)
+    again, _ = climbing.step(replace(ended, stage=Stage.rests), visited(), ROOMY_ROOM, IDLE_S)
     assert again.stage is not Stage.goes_round
 
 
 def test_a_page_that_is_young_was_touched_within_the_round() -> None:
     """Nobody cleared it since, so the lag is the time of a round."""
-    after, _ = climb.step(going(0.5), passed(5 * MIB), ROOMY_ROOM, IDLE_S)
-    both, _ = climb.step(
+    after, _ = climbing.step(going(0.5), passed(5 * MIB), ROOMY_ROOM, IDLE_S)
+    both, _ = climbing.step(
         replace(going(0.5), stage=Stage.takes), passed(5 * MIB), ROOMY_ROOM, IDLE_S
     )
     assert 0 < after.touches.times_hz < both.touches.times_hz

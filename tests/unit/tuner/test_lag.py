@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.tuner.test_climb import IDLE_S, ROOM, ROUND, SPEED, USED, taking, visited
-from tierd.tuner import climb, lag
-from tierd.tuner.climb import IDLE_PER_LAG, LAP_LAGS, Climb, Stage
+from tierd.tuner import climbing, lag
+from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.climb_heat import ClimbHeat
+from tierd.tuner.climbing import LAP_LAGS
 from tierd.tuner.gate import AHEAD_SHARE, Room, Seen
 from tierd.tuner.lag import GROWTH, LAG_SHARE_MAX, ROOMY, Limit
 from tierd.tuner.touches import Touches
@@ -56,9 +57,9 @@ ROOMY_ROOM = replace(ROOM, free_bytes=300 * MIB)
 
 def test_while_nothing_has_to_go_down_the_idle_time_is_no_limit() -> None:
     lapped = taking(lag_s=1.0, lap_s=LAP_LAGS * 1.0, touches=Touches(100 * MIB, MIB))
-    little, _ = climb.step(lapped, visited(), ROOM, IDLE_S)
+    little, _ = climbing.step(lapped, visited(), ROOM, IDLE_S)
     assert little.lag_s == IDLE_S / IDLE_PER_LAG
-    roomy, _ = climb.step(lapped, visited(), ROOMY_ROOM, IDLE_S)
+    roomy, _ = climbing.step(lapped, visited(), ROOMY_ROOM, IDLE_S)
     assert roomy.lag_s == LAG_SHARE_MAX * ROUND / SPEED
 
 
@@ -68,13 +69,13 @@ def test_a_round_that_used_free_room_was_worth_it_and_moves_no_bar() -> None:
         touches=Touches(ROUND, 20 * MIB, times_hz=float(ROUND), least_hz=0.0),
         cleared_bytes=ROUND,
     )  # fmt: skip
-    full, _ = climb.step(last, visited(heat=100.0), USED, IDLE_S)
+    full, _ = climbing.step(last, visited(heat=100.0), USED, IDLE_S)
     assert full.in_vain
     assert full.rounds_since_rise == 1
-    roomy, _ = climb.step(last, visited(heat=100.0), ROOMY_ROOM, IDLE_S)
+    roomy, _ = climbing.step(last, visited(heat=100.0), ROOMY_ROOM, IDLE_S)
     assert not roomy.in_vain
     assert roomy.rounds_since_rise == 0
     # If hardly anything came up, the room is not the reason.
     nothing = replace(last, touches=replace(last.touches, came_bytes=0))
-    few, _ = climb.step(nothing, visited(heat=100.0), ROOMY_ROOM, IDLE_S)
+    few, _ = climbing.step(nothing, visited(heat=100.0), ROOMY_ROOM, IDLE_S)
     assert few.in_vain or few.fills

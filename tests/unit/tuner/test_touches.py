@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.tuner.test_climb import IDLE_S, JUDGED, ROOM, taking, visited
 from tierd.plans.plan import Visit
-from tierd.tuner import climb, touches
+from tierd.tuner import climbing, touches
 from tierd.tuner.climb import Stage
 from tierd.tuner.touches import COOLS_SHARE, RISES, WHOLE_SHARE, Calm, Touches
 
@@ -115,7 +115,7 @@ def test_if_much_more_comes_up_than_in_a_calm_round_the_climb_begins_anew() -> N
     quiet = Touches(calm=Calm(came_bytes=0.0, lag_s=0.1), least_hz=0.0)
     before = replace(taking(heat=JUDGED.ended(), touches=quiet), rest_s=8.0, rounds_since_rise=4)
     seen = visited(cleared=10 * MIB, moved=5 * MIB, heat=100.0)
-    after, _ = climb.step(before, seen, ROOM, IDLE_S)
+    after, _ = climbing.step(before, seen, ROOM, IDLE_S)
     assert not after.calm
     assert not after.in_vain
     assert after.rounds_since_rise == 0
@@ -124,6 +124,6 @@ def test_if_much_more_comes_up_than_in_a_calm_round_the_climb_begins_anew() -> N
     assert after.stage is Stage.takes
     assert after.touches.came_bytes == 5 * MIB
     few = replace(seen, moved_bytes={Visit.promote: MIB})
-    assert climb.step(before, few, ROOM, IDLE_S)[0].calm
+    assert climbing.step(before, few, ROOM, IDLE_S)[0].calm
     # Where a round takes long, only the check for gain says whether it is worth it.
-    assert climb.step(before, replace(seen, is_long=True), ROOM, IDLE_S)[0].calm
+    assert climbing.step(before, replace(seen, is_long=True), ROOM, IDLE_S)[0].calm

@@ -1,0 +1,109 @@
+"""With a long lag both sweeps stop where they are, and go on there soon after."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.tuner.test_climb import FULL, IDLE_S, MIB, ROOM, SPEED, taking, visited
+from tierd.plans.plan import Visit
+from tierd.tuner import climbing
+from tierd.tuner.climb import Climb, Stage
+from tierd.tuner.climbing import CLOSE_S, HELD_LAGS
+from tierd.tuner.gate import CLOSED, OPEN, Gate
+
+LAG_S = 3.0
+BEHIND = LAG_S * SPEED
+BOTH_CLOSED = {Visit.clear: CLOSED, Visit.promote: CLOSED}
+STOPPED = replace(ROOM, stopped="it has moved more than its rate allows")
+
+
+def held() -> Climb:
+    after, _ = climbing.step(taking(lag_s=LAG_S), visited(behind=BEHIND), STOPPED, 100 * IDLE_S)
+    return after
+
+
+def test_a_long_drain_is_not_made_when_nothing_may_come_up() -> None:
+    before, seen = taking(lag_s=LAG_S), visited(behind=BEHIND)
+    after, gates = climbing.step(before, seen, STOPPED, 100 * IDLE_S)
+    assert (after.stage, gates) == (Stage.holds, BOTH_CLOSED)
+    assert not after.is_running
+
+
+@pytest.mark.parametrize(("rate", "stage"), [(0.5, Stage.holds), (1.0, Stage.drains)])
+def test_without_room_a_long_drain_is_made_if_it_keeps_to_the_rate(
+    rate: float, stage: Stage
+) -> None:
+    before = taking(lag_s=LAG_S, yield_share=0.5)
+    moves = 0.5 * SPEED * visited().seconds
+    seen = replace(visited(behind=BEHIND), allowed_bytes=rate * moves)
+    assert climbing.step(before, seen, FULL, 100 * IDLE_S)[0].stage is stage
+
+
+def test_a_drain_ends_when_it_has_moved_too_much() -> None:
+    before = taking(lag_s=LAG_S, stage=Stage.drains, stage_ends_s=LAG_S)
+    after, gates = climbing.step(before, visited(behind=BEHIND), STOPPED, 100 * IDLE_S)
+    assert (after.stage, gates) == (Stage.holds, BOTH_CLOSED)
+    short = visited(behind=CLOSE_S * SPEED)
+    assert climbing.step(before, short, STOPPED, 100 * IDLE_S)[0].stage is Stage.drains
+
+
+def test_a_rate_that_is_the_limit_makes_the_lag_shorter() -> None:
+    """Hotter pages should use it up first."""
+    before, seen = taking(lag_s=LAG_S), visited(behind=BEHIND)
+    over = replace(STOPPED, over_rate=True)
+    assert climbing.step(before, seen, over, 100 * IDLE_S)[0].lag_s == LAG_S / 2
+    assert climbing.step(before, seen, STOPPED, 100 * IDLE_S)[0].lag_s == LAG_S
+
+
+def test_a_short_drain_is_made() -> None:
+    seen = visited(behind=CLOSE_S * SPEED)
+    after, gates = climbing.step(taking(lag_s=CLOSE_S), seen, STOPPED, IDLE_S)
+    assert after.stage is Stage.drains
+    assert gates[Visit.promote].is_open
+
+
+def test_both_go_on_where_they_are() -> None:
+    seen = visited(behind=BEHIND)
+    after, gates = climbing.step(held(), seen, ROOM, 100 * IDLE_S)
+    assert (after.stage, after.lag_s) == (Stage.takes, LAG_S)
+    assert gates == {Visit.clear: OPEN, Visit.promote: OPEN}
+
+
+def test_they_go_on_for_as_long_as_the_rate_allows() -> None:
+    before = replace(held(), yield_share=1.0)
+    seen = replace(visited(behind=BEHIND), allowed_bytes=0.1 * SPEED)
+    after, gates = climbing.step(before, seen, ROOM, 100 * IDLE_S)
+    short = Gate(is_open=True, then_open=False, after_s=0.1)
+    assert (after.stage, gates) == (Stage.takes, {Visit.clear: short, Visit.promote: short})
+    # In the next ticks too, both stop at the same time.
+    _, gates = climbing.step(after, seen, ROOM, 100 * IDLE_S)
+    assert gates == {Visit.clear: short, Visit.promote: short}
+
+
+def test_a_lag_that_has_become_shorter_brings_them_closer() -> None:
+    shorter = replace(held(), lag_s=LAG_S / 10)
+    after, gates = climbing.step(shorter, visited(behind=BEHIND), ROOM, 100 * IDLE_S)
+    assert after.stage is Stage.takes
+    assert (gates[Visit.promote], gates[Visit.clear].is_open) == (OPEN, False)
+
+
+def test_in_the_end_they_go_around_the_node_first() -> None:
+    seen = visited(behind=BEHIND)
+    longest_s = max(HELD_LAGS * LAG_S, seen.round_s)
+    almost = replace(held(), stage_s=0.9 * longest_s - seen.seconds)
+    assert climbing.step(almost, seen, STOPPED, 100 * IDLE_S)[0].stage is Stage.holds
+    longer = replace(almost, stage_s=longest_s)
+    waits, gates = climbing.step(longer, seen, STOPPED, 100 * IDLE_S)
+    assert (waits.stage, gates) == (Stage.waits, {})
+    after, gates = climbing.step(waits, seen, ROOM, 100 * IDLE_S)
+    assert after.stage is Stage.clears
+    assert gates[Visit.promote].after_s > seen.round_s - LAG_S
+
+
+def test_no_room_is_kept_for_a_drain_that_is_not_made() -> None:
+    before = taking(lag_s=LAG_S, yield_share=0.5)
+    room = replace(ROOM, free_bytes=ROOM.floor_bytes + 100 * MIB)
+    seen = visited(behind=BEHIND)
+    assert climbing.step(before, seen, room, 100 * IDLE_S)[0].stage is Stage.drains
+    slow = replace(seen, allowed_bytes=MIB)
+    assert climbing.step(before, slow, room, 100 * IDLE_S)[0].stage is Stage.takes

@@ -1,0 +1,369 @@
+"""Promotion by page: brings pages of a node up that were touched within a short time. Pure.
+
+One sweep clears the pages in the order of their addresses, and another visits them a lag later. A
+page that was touched in between comes up. All pages of a node are visited in a round.
+"""
+
+from dataclasses import replace
+from math import inf
+
+from tierd.plans.plan import Visit
+from tierd.tuner import climb_heat, gain, touches
+from tierd.tuner.climb import AHEAD_SHARE_MIN, NEXT_ROUND, REST_S_MIN, Climb, Stage
+from tierd.tuner.climb_heat import HEAT_S
+from tierd.tuner.gain import REST_S_MAX, Gain, Reading
+from tierd.tuner.gate import CLOSED, OPEN, Gate, Gates, Room, Seen, until, yield_share
+from tierd.tuner.lag import GROWTH, Limit, is_roomy, limit
+
+# The sweep that promotes is close to the other one if it is behind by so many seconds at most. If a
+# command takes a tenth of a second, it cannot be closer.
+CLOSE_S = 0.4
+
+# A drain ends so many windows before the place where the other sweep has stopped, because it may be
+# closed late. Pages beyond that place were not cleared in this round, so all of them would look
+# young. The pages that a drain leaves out look young when it goes on, if they were touched since
+# they were cleared.
+SHORT_WINDOWS = 1
+
+# A drain that has left more windows than this goes on.
+LEFT_WINDOWS = 5
+
+# If a drain would take longer than CLOSE_S, both sweeps are held where they are: a drain moves what
+# is hot whatever the rate limit is, and whoever waits for memory. So the pages between them will
+# have been cleared earlier than the lag. Within so many lags this matters little: a page that was
+# touched in that time is far from idle (IDLE_PER_LAG).
+HELD_LAGS = 4
+
+# If the sweep that promotes is behind by more than so many times the lag, it comes closer first.
+FAR = 2.0
+
+# The lag grows after each lap: so many seconds in which both sweeps ran, and so many times the lag.
+LAP_S = 1.0
+LAP_LAGS = 4.0
+
+# The lag does not grow after a lap or a round that waited for more than this share of its time.
+WAITED_SHARE_MAX = 0.3
+
+
+def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
+    """Return a climb after a tick, and which of its two sweeps open or close."""
+    room = _usable(before, room)
+    lag = limit(seen, room, idle_s / before.idle_per_lag, before.touches.came_share)
+    now = replace(before, lag_s=min(before.lag_s, lag.longest_s))
+    now = _gained(_touched(_felt(now, seen), seen, room), seen, room)
+    now = replace(
+        now,
+        stage_s=now.stage_s + seen.seconds,
+        cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
+        yield_share=yield_share(now.yield_share, seen, Visit.promote),
+    )
+    begins = now.may_begin(room)
+    match now.stage:
+        case Stage.rests if begins and now.stage_s >= now.stage_ends_s:
+            return _beginning(now, seen, room, lag)
+        case Stage.goes_round:
+            return _going_round(now, seen, room, lag)
+        case Stage.clears if now.stage_s >= now.stage_ends_s:
+            return _enter(now, Stage.takes), {}
+        case Stage.takes:
+            return _taking(now, seen, room, lag)
+        case Stage.drains:
+            return _drained(now, seen, room, lag)
+        case Stage.holds:
+            return _holding(_waited(now, seen, room), seen, room)
+        case Stage.waits:
+            now = _waited(now, seen, room)
+            if now.gain.in_vain or (not begins and now.waited_s > max(idle_s, now.took_s)):
+                return _ended(now, seen, room, lag)
+            return _clearing(now, seen) if begins else (now, {})
+        case _:
+            pass
+    return now, {}
+
+
+def _much_bytes(room: Room) -> float:
+    """Return what counts as much. Less may come up in a round by chance."""
+    return AHEAD_SHARE_MIN * room.ahead_bytes
+
+
+def _waited(now: Climb, seen: Seen, room: Room) -> Climb:
+    """Return a climb after a tick in which it waited for room, or for something else."""
+    if room.stopped or room.reserved_bytes:
+        return now
+    waited_s, lap_waited_s = now.waited_s + seen.seconds, now.lap_waited_s + seen.seconds
+    return replace(now, waited_s=waited_s, lap_waited_s=lap_waited_s)
+
+
+def _usable(now: Climb, room: Room) -> Room:
+    """Return the room as this round may use it: if nothing goes down for it, not the headroom."""
+    return replace(room, floor_bytes=room.kept_bytes) if now.fills else room
+
+
+def _begun(now: Climb) -> Climb:
+    return replace(
+        now,
+        took_s=0.0,
+        waited_s=0.0,
+        lap_s=0.0,
+        lap_waited_s=0.0,
+        cleared_bytes=0,
+        touches=now.touches.begun(),
+        gain=replace(now.gain, in_vain=False),
+    )
+
+
+def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
+    """Open the sweep that clears, and later the other one, so that it is behind by the lag."""
+    lag_s = max(seen.window_s, now.lag_s)
+    lacks = lag_s * seen.bytes_per_s - seen.behind_bytes
+    if not _is_close(seen):
+        # What it would visit was cleared long ago, so all of it would look young. So the other
+        # sweep goes around the node once, and comes up from behind.
+        lacks += seen.round_bytes
+    if lacks <= 0:
+        return _following(now, seen)
+    # Either may begin up to a window late. Where the other one has not been yet, all looks young.
+    after_s = lacks / seen.bytes_per_s + seen.window_s
+    promote = Gate(is_open=False, then_open=True, after_s=after_s)
+    return _enter(now, Stage.clears, after_s), {Visit.clear: OPEN, Visit.promote: promote}
+
+
+def _following(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
+    """Open both sweeps where they are; the one that clears later, if it is too far ahead."""
+    far_s = seen.behind_bytes / seen.bytes_per_s - FAR * max(seen.window_s, now.lag_s)
+    clear = Gate(is_open=False, then_open=True, after_s=far_s) if far_s > 0 else OPEN
+    return _enter(now, Stage.takes), {Visit.clear: clear, Visit.promote: OPEN}
+
+
+def _holding(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
+    if not room.stopped and room.spare_bytes > 0:
+        after, gates = _following(now, seen)
+        promote = until(room.spare_bytes, now.yield_share, seen)
+        clear = promote if gates[Visit.clear] == OPEN else CLOSED
+        return after, gates if promote.then_open else {Visit.clear: clear, Visit.promote: promote}
+    # When it has taken too long, the sweeps go around the node before they go on.
+    return (_enter(now, Stage.waits), {}) if now.stage_s >= now.stage_ends_s else (now, {})
+
+
+def _beginning(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
+    begun = _begun(now)
+    if not _may_go_round(now, seen, room, lag):
+        return _clearing(begun, seen)
+    begun = _enter(begun, Stage.goes_round)
+    return begun, _round_gates(begun, seen, room)
+
+
+def _may_go_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> bool:
+    """Return whether room is left that the longest lag between two sweeps does not fill.
+
+    The last round must have gone over all pages, and not long ago. So each page was cleared one or
+    two rounds before its visit.
+    """
+    if now.in_vain or not is_roomy(room) or now.lag_s * GROWTH < lag.longest_s:
+        return False
+    whole = max(now.cleared_bytes, now.touches.visited_bytes) >= seen.round_bytes
+    return whole and now.stage_s <= seen.round_s
+
+
+def _going_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
+    now = replace(now, took_s=now.took_s + seen.seconds)
+    if room.stopped:
+        # Both sweeps go on when it is over: what was cleared is too long ago by then.
+        return _enter(now, Stage.waits), {Visit.promote: CLOSED}
+    if not is_roomy(room) or now.touches.visited_bytes >= seen.round_bytes:
+        after, gates = _ended(now, seen, room, lag)
+        return after, {Visit.promote: CLOSED, **gates}
+    return now, _round_gates(now, seen, room)
+
+
+def _round_gates(now: Climb, seen: Seen, room: Room) -> Gates:
+    promote = until(room.spare_bytes, now.yield_share, seen)
+    return {Visit.clear: CLOSED, Visit.promote: promote}
+
+
+def _is_close(seen: Seen) -> bool:
+    """Return whether the sweep that promotes is behind by no more than a few windows."""
+    return seen.behind_bytes <= CLOSE_S * seen.bytes_per_s
+
+
+def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
+    now = replace(now, took_s=now.took_s + seen.seconds, lap_s=now.lap_s + seen.seconds)
+    # What was cleared and not visited yet. If both sweeps stopped now, all of it would look young
+    # when they go on. So the sweep that promotes visits it first, and there must be room for that.
+    drain_s = _drain_s(seen)
+    drains = _may_drain(now, seen, room)
+    drained_bytes = now.yield_share * max(0.0, seen.behind_bytes) if drains else 0.0
+    spare_bytes = room.spare_bytes - drained_bytes
+    full = room.stopped or spare_bytes <= 0
+    if full or now.is_over(seen.round_bytes):
+        if full and (room.over_rate or not (room.stopped or room.reserved_bytes)):
+            # Too many pages came up, so a page must be hotter from now on.
+            now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
+        return _held(now, seen) if full and not drains else _draining(now, drain_s)
+    if seen.behind_bytes < seen.window_bytes / 2:
+        # It has caught up: it would visit pages that were not cleared in this round.
+        return _clearing(now, seen)
+    if now.lap_s >= max(LAP_S, LAP_LAGS * now.lag_s):
+        now, longer_s = _lapped(now, seen, lag)
+        if longer_s > 0:
+            # The sweep that clears goes on, and the other one waits for as long.
+            later = Gate(is_open=False, then_open=True, after_s=longer_s)
+            return _enter(now, Stage.clears, longer_s), {Visit.clear: OPEN, Visit.promote: later}
+    gate = until(spare_bytes, now.yield_share, seen)
+    if gate.then_open:
+        return now, {Visit.promote: OPEN, Visit.clear: OPEN}
+    later = replace(gate, after_s=gate.after_s + drain_s) if drains else gate
+    return now, {Visit.promote: later, Visit.clear: gate}
+
+
+def _lapped(now: Climb, seen: Seen, lag: Limit) -> tuple[Climb, float]:
+    """Return a climb after a lap, and how much longer its lag is."""
+    before_s = max(seen.window_s, now.lag_s)
+    lag_s = max(before_s, _next_lag_s(now, seen, lag, now.lap_waited_s, now.lap_s))
+    return replace(now, lag_s=lag_s, lap_s=0.0, lap_waited_s=0.0), lag_s - before_s
+
+
+def _next_lag_s(now: Climb, seen: Seen, lag: Limit, waited_s: float, ran_s: float) -> float:
+    """Return the lag after a lap or a round: longer, if there was room for what came up."""
+    if (now.in_vain and now.brought) or _lacked_room(waited_s, ran_s):
+        return now.lag_s
+    return min(max(seen.window_s, now.lag_s) * lag.growth, lag.longest_s)
+
+
+def _lacked_room(waited_s: float, ran_s: float) -> bool:
+    return waited_s > WAITED_SHARE_MAX * (waited_s + ran_s)
+
+
+def _drain_s(seen: Seen) -> float:
+    """Return for how long the sweep that promotes may go on after the other one has stopped."""
+    return max(0.0, seen.behind_bytes / seen.bytes_per_s - SHORT_WINDOWS * seen.window_s)
+
+
+def _may_drain(now: Climb, seen: Seen, room: Room) -> bool:
+    """Return whether a drain is short, or what it moves may come up within the rate limit."""
+    if _drain_s(seen) <= CLOSE_S:
+        return True
+    moved_bytes = now.yield_share * seen.bytes_per_s * seen.seconds
+    return not room.stopped and moved_bytes <= seen.allowed_bytes
+
+
+def _drained(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
+    if not _may_drain(now, seen, room):
+        return _held(now, seen)
+    if now.stage_s < now.stage_ends_s:
+        return now, {}
+    if seen.behind_bytes > LEFT_WINDOWS * seen.window_bytes:
+        # It took longer than was thought.
+        return _draining(now, _drain_s(seen))
+    done = now.fills or now.is_over(seen.round_bytes)
+    return _ended(now, seen, room, lag) if done else (_enter(now, Stage.waits), {})
+
+
+def _held(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
+    """Stop both sweeps where they are. To go around the node would take a round."""
+    longest_s = max(HELD_LAGS * _drain_s(seen), seen.round_s)
+    return _enter(now, Stage.holds, longest_s), {Visit.clear: CLOSED, Visit.promote: CLOSED}
+
+
+def _draining(now: Climb, drain_s: float) -> tuple[Climb, Gates]:
+    promote = Gate(is_open=True, then_open=False, after_s=drain_s) if drain_s else CLOSED
+    return _enter(now, Stage.drains, drain_s), {Visit.clear: CLOSED, Visit.promote: promote}
+
+
+def _enter(now: Climb, stage: Stage, ends_s: float = 0.0) -> Climb:
+    return replace(now, stage=stage, stage_s=0.0, stage_ends_s=ends_s)
+
+
+def _touched(now: Climb, seen: Seen, room: Room) -> Climb:
+    """Add what was visited. If clearly more came up than before, the climb begins anew."""
+    visited_bytes = seen.visited_bytes.get(Visit.promote, 0)
+    came_bytes = seen.moved_bytes.get(Visit.promote, 0)
+    seen_now = touches.add(now.touches, visited_bytes, came_bytes, now.lag_now_s(seen))
+    now = replace(now, touches=seen_now)
+    # Where a round takes long, the check for gain says whether it is worth it.
+    if seen.is_long or not visited_bytes or not seen_now.have_risen(_much_bytes(room)):
+        return now
+    return _anew(now)
+
+
+def _gained(now: Climb, seen: Seen, room: Room) -> Climb:
+    """Check in the middle of a long round whether what came up was worth it."""
+    heat = seen.heat + seen.heat_above
+    if heat <= 0 or not seen.is_long:
+        return now
+    reading = Reading(seen.seconds, seen.heat_above / heat, now.heat.above_share, HEAT_S)
+    if now.stage is Stage.rests:
+        if not now.gain.in_vain:
+            return now
+        rested = gain.rest(now.gain, reading)
+        return replace(now, gain=rested) if rested.in_vain else _anew(now)
+    came_bytes = seen.moved_bytes.get(Visit.promote, 0)
+    return replace(now, gain=gain.step(now.gain, reading, came_bytes, room.total_bytes))
+
+
+def _felt(now: Climb, seen: Seen) -> Climb:
+    """Update the averages of the heat. If calm heat has risen, the climb begins anew."""
+    heat, has_risen = climb_heat.feel(now.heat, seen.heat, seen.heat_above, seen.seconds)
+    now = replace(now, heat=heat)
+    return _anew(now) if has_risen else now
+
+
+def _anew(now: Climb) -> Climb:
+    """Return a climb after programs have turned to other memory."""
+    anew = replace(
+        now,
+        rest_s=0.0,
+        fills=False,
+        expects_bytes=inf,
+        heat=now.heat.anew(),
+        touches=now.touches.anew(),
+        rounds_since_rise=0,
+        gain=Gain(),
+    )
+    return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
+
+
+def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
+    """Return a climb after a round: it rests, or uses the room that is left.
+
+    A round that has brought little says little. With a longer lag the next one may bring more.
+    """
+    brought = now.touches.came_bytes > _much_bytes(room)
+    if now.fills:
+        # It says nothing about the next round.
+        now = replace(now, fills=False, rounds=now.rounds + 1)
+    else:
+        # Room that was free is used better by what came up, whatever heat says.
+        roomy = is_roomy(room)
+        now = _judged(now, seen, lag, fills=roomy and brought)
+        apart = brought and not roomy and not seen.is_long
+        now = replace(now, rounds_since_rise=now.rounds_since_rise + apart)
+        left = not room.stopped and room.left_bytes > _much_bytes(room)
+        if now.in_vain and left:
+            return _clearing(_begun(replace(now, fills=True)), seen)
+    lag_s = now.lag_s / 2 if now.in_vain and brought else now.lag_s
+    return _enter(replace(now, lag_s=lag_s, brought=brought), Stage.rests, now.rest_s), {}
+
+
+def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
+    """Return a climb after a round that `fills` free room or not: the next lag, and its rest."""
+    helped = (
+        now.heat.least is None or now.touches.cooled or now.heat.has_fallen or fills
+    ) and not now.gain.in_vain
+    lacked_room = _lacked_room(now.waited_s, now.took_s)
+    took_s = now.took_s + now.waited_s
+    longest_s = max(took_s, REST_S_MAX)
+    least_s = max(REST_S_MIN, now.gain.rest_s if now.gain.in_vain else took_s)
+    rest_s = 0.0 if helped else min(longest_s, max(least_s, 2 * now.rest_s))
+    lag_s = now.lag_s
+    if helped:
+        lag_s = _next_lag_s(replace(now, rest_s=0.0), seen, lag, now.waited_s, now.took_s)
+    return replace(
+        now,
+        rounds=now.rounds + 1,
+        lag_s=lag_s,
+        rest_s=rest_s,
+        expects_bytes=inf if lacked_room else NEXT_ROUND * now.touches.came_bytes,
+        touches=now.touches.ended(seen.round_bytes),
+        heat=now.heat.ended(),
+    )
