@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bench import prediction, prediction_page
+from bench import prediction, prediction_page, prediction_vm
 from bench.prediction import Cell
+from tierd.profile.curve import Guess, Point
 
 MADE = {"commit": "c0ffee", "date": "2026-01-02", "host": "h", "load": "1"}
 CELL = Cell("store", 1, 320, 0.40, 0.30, 0.49, "", best=0.75, truth=0.31, made=MADE)
@@ -42,3 +43,20 @@ def test_ten_points_are_near(off: float, near: int) -> None:
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="expected the lines"):
         prediction_page.renewed("no marks", "x")
+
+
+def test_a_prediction_is_made_anew_only_for_the_cells_of_its_record() -> None:
+    known = replace(CELL, workload=prediction_vm.WORKLOAD, kernel="7.2.12+deb13-cloud-amd64")
+    assert prediction_vm.is_of(known, {"series": "7.2"})
+    assert not prediction_vm.is_of(known, {"series": "6.12"})
+    assert not prediction_vm.is_of(known, {"series": "7.2", "program": "redis"})
+
+
+def test_a_new_prediction_keeps_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Point(1, 1, Guess(0.62, 0.5, 0.7), best=0.9, simulated=True)
+    monkeypatch.setattr(prediction_vm, "forecast", lambda _recorded, _fast_mib: row)
+    found = prediction_vm.again({"program": "redis"}, CELL)
+    assert (found.predicted, found.low, found.high, found.best) == (0.62, 0.5, 0.7, 0.9)
+    assert (found.truth, found.made) == (CELL.truth, CELL.made)
+    # The workload itself knows what the best placement of a store would serve.
+    assert prediction_vm.again({}, CELL).best == CELL.best
