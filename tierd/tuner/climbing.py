@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import inf
 
 from tierd.plans.plan import Visit
+from tierd.plans.visits import VISITED_PER_RATE_MAX
 from tierd.tuner import climb_heat, gain, touches
 from tierd.tuner.climb import AHEAD_SHARE_MIN, NEXT_ROUND, REST_S_MIN, Climb, Stage
 from tierd.tuner.climb_heat import HEAT_S
@@ -196,7 +197,11 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
     spare_bytes = room.spare_bytes - drained_bytes
     full = room.stopped or spare_bytes <= 0
     if full or now.is_over(seen.round_bytes):
-        if full and (room.over_rate or not (room.stopped or room.reserved_bytes)):
+        if (
+            full
+            and not room.reserved_bytes
+            and (not room.stopped or (room.over_rate and not drains))
+        ):
             # Too many pages came up, so a page must be hotter from now on.
             now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
         return _held(now, seen) if full and not drains else _draining(now, drain_s)
@@ -240,11 +245,13 @@ def _drain_s(seen: Seen) -> float:
 
 
 def _may_drain(now: Climb, seen: Seen, room: Room) -> bool:
-    """Return whether a drain is short, or what it moves may come up within the rate limit."""
+    """Return whether a drain is short, or moves no more than the rate limit by itself.
+
+    A sweep is so many times as fast as the rate limit at most, and moves a part of what it visits.
+    """
     if _drain_s(seen) <= CLOSE_S:
         return True
-    moved_bytes = now.yield_share * seen.bytes_per_s * seen.seconds
-    return not room.stopped and moved_bytes <= seen.allowed_bytes
+    return room.may_go_on and now.yield_share <= 1 / VISITED_PER_RATE_MAX
 
 
 def _drained(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:

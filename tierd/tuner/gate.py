@@ -97,6 +97,11 @@ class Room:
     """The least idle time of what goes down to make room for them."""
 
     @property
+    def may_go_on(self) -> bool:
+        """Whether pages may come up, if not now then after what was too much is paid back."""
+        return self.over_rate or not self.stopped
+
+    @property
     def kept_bytes(self) -> int:
         """What stays free: the headroom, or the floor if that is higher (huge pages)."""
         return max(self.headroom_bytes, self.floor_bytes)

@@ -6,15 +6,17 @@ import pytest
 
 from tests.unit.tuner.test_climb import FULL, IDLE_S, MIB, ROOM, SPEED, taking, visited
 from tierd.plans.plan import Visit
+from tierd.plans.visits import VISITED_PER_RATE_MAX
 from tierd.tuner import climbing
 from tierd.tuner.climb import Climb, Stage
 from tierd.tuner.climbing import CLOSE_S, HELD_LAGS
-from tierd.tuner.gate import CLOSED, OPEN, Gate
+from tierd.tuner.gate import CLOSED, OPEN, Gate, Room
 
 LAG_S = 3.0
 BEHIND = LAG_S * SPEED
 BOTH_CLOSED = {Visit.clear: CLOSED, Visit.promote: CLOSED}
-STOPPED = replace(ROOM, stopped="it has moved more than its rate allows")
+STOPPED = replace(ROOM, stopped="tasks wait for memory")
+OVER = replace(ROOM, stopped="it has moved more than its rate allows", over_rate=True)
 
 
 def held() -> Climb:
@@ -29,14 +31,12 @@ def test_a_long_drain_is_not_made_when_nothing_may_come_up() -> None:
     assert not after.is_running
 
 
-@pytest.mark.parametrize(("rate", "stage"), [(0.5, Stage.holds), (1.0, Stage.drains)])
-def test_without_room_a_long_drain_is_made_if_it_keeps_to_the_rate(
-    rate: float, stage: Stage
-) -> None:
-    before = taking(lag_s=LAG_S, yield_share=0.5)
-    moves = 0.5 * SPEED * visited().seconds
-    seen = replace(visited(behind=BEHIND), allowed_bytes=rate * moves)
-    assert climbing.step(before, seen, FULL, 100 * IDLE_S)[0].stage is stage
+@pytest.mark.parametrize("room", [FULL, OVER], ids=["no room", "over its rate"])
+@pytest.mark.parametrize(("hot", "stage"), [(0.9, Stage.drains), (1.1, Stage.holds)])
+def test_a_long_drain_is_made_if_it_keeps_to_the_rate(hot: float, stage: Stage, room: Room) -> None:
+    """A sweep is VISITED_PER_RATE_MAX times as fast as the rate limit at most."""
+    before = taking(lag_s=LAG_S, yield_share=hot / VISITED_PER_RATE_MAX)
+    assert climbing.step(before, visited(behind=BEHIND), room, 100 * IDLE_S)[0].stage is stage
 
 
 def test_a_drain_ends_when_it_has_moved_too_much() -> None:
@@ -49,10 +49,14 @@ def test_a_drain_ends_when_it_has_moved_too_much() -> None:
 
 def test_a_rate_that_is_the_limit_makes_the_lag_shorter() -> None:
     """Hotter pages should use it up first."""
-    before, seen = taking(lag_s=LAG_S), visited(behind=BEHIND)
-    over = replace(STOPPED, over_rate=True)
-    assert climbing.step(before, seen, over, 100 * IDLE_S)[0].lag_s == LAG_S / 2
-    assert climbing.step(before, seen, STOPPED, 100 * IDLE_S)[0].lag_s == LAG_S
+    many, few = taking(lag_s=LAG_S, yield_share=1.0), taking(lag_s=LAG_S, yield_share=0.02)
+    seen = visited(behind=BEHIND)
+    assert climbing.step(many, seen, OVER, 100 * IDLE_S)[0].lag_s == LAG_S / 2
+    assert climbing.step(many, seen, STOPPED, 100 * IDLE_S)[0].lag_s == LAG_S
+    # What comes up by regions has used it up, which says nothing about pages.
+    assert climbing.step(few, seen, OVER, 100 * IDLE_S)[0].lag_s == LAG_S
+    regions = replace(OVER, reserved_bytes=MIB)
+    assert climbing.step(many, seen, regions, 100 * IDLE_S)[0].lag_s == LAG_S
 
 
 def test_a_short_drain_is_made() -> None:
@@ -101,9 +105,8 @@ def test_in_the_end_they_go_around_the_node_first() -> None:
 
 
 def test_no_room_is_kept_for_a_drain_that_is_not_made() -> None:
-    before = taking(lag_s=LAG_S, yield_share=0.5)
-    room = replace(ROOM, free_bytes=ROOM.floor_bytes + 100 * MIB)
-    seen = visited(behind=BEHIND)
-    assert climbing.step(before, seen, room, 100 * IDLE_S)[0].stage is Stage.drains
-    slow = replace(seen, allowed_bytes=MIB)
-    assert climbing.step(before, slow, room, 100 * IDLE_S)[0].stage is Stage.takes
+    room = replace(ROOM, free_bytes=ROOM.floor_bytes + 30 * MIB)
+    few = taking(lag_s=LAG_S, yield_share=0.11)
+    assert climbing.step(few, visited(behind=BEHIND), room, 100 * IDLE_S)[0].stage is Stage.drains
+    many = replace(few, yield_share=0.9)
+    assert climbing.step(many, visited(behind=BEHIND), room, 100 * IDLE_S)[0].stage is Stage.takes
