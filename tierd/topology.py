@@ -129,6 +129,14 @@ class Topology:
         best = min(distance(target) for target in faster)
         return tuple(target for target in faster if distance(target) == best)
 
+    def nearest_cpus(self, node: Node, allowed: frozenset[int]) -> tuple[int, ...]:
+        """Return the allowed processors of the nearest node that has some."""
+        nodes: list[Node | EmptyNode] = [*self.nodes, *self.empty_nodes]
+        mine = {one.id: tuple(sorted(allowed & set(one.cpus))) for one in nodes}
+        near = [number for number, _ in sorted(node.distances, key=lambda pair: pair[1])]
+        # What firmware calls the best initiator comes before what is near by the distances.
+        return next((mine[one] for one in (*node.initiators, *near) if mine.get(one)), ())
+
     def _best_first(self, source: int, targets: tuple[int, ...]) -> tuple[int, ...]:
         """Sort as find_next_best_node() does in mm/page_alloc.c.
 

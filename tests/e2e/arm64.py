@@ -17,8 +17,8 @@ from typing import Any
 from tests.e2e import inside
 from tests.e2e.inside import MIB, note
 from tests.vm.guard import require_guest
-from tierd.doctor.bound_memory import BoundMemory, bound, node_of
 from tierd.machine import discovery
+from tierd.machine.bound_memory import BoundMemory, bound, node_of
 from tierd.sysfs import RealSysfs
 
 FAST, SLOW = 0, 1

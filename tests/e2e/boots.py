@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.contract.guests import workload
 from tests.vm import guest, rootfs
+from tests.vm.slow import Slowness
 from tierd.sim.machine_model import MachineModel
 
 # A scenario takes half a minute to four minutes on an idle machine, and longer on a busy one.
@@ -21,11 +22,12 @@ def told(
     suite: str = rootfs.SUITE,
     files: Mapping[str, bytes] | None = None,
     programs: Sequence[str] = (),
+    slow: Slowness | None = None,
 ) -> Any:
     argv = ("python3", "-B", "-m", f"tests.e2e.{scenario}", "--workload", "/job/workload", *words)
     given = {"workload": workload().read_bytes(), **(files or {})}
     command = guest.Command(argv, timeout_s=SCENARIO_S_MAX)
-    verdict = guest.run(series, machine, [command], given, append, suite, programs=programs)
+    verdict = guest.run(series, machine, [command], given, append, suite, slow, programs)
     (result,) = verdict.results
     assert result.status == 0, f"{scenario} on {series}: {result.status}\n{result.stderr}"
     return json.loads(result.stdout)

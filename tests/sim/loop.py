@@ -8,7 +8,7 @@ from tierd.errors import ExitCode
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.saved import SavedState
 from tierd.loop import daemon, service
-from tierd.loop.outside import Outside
+from tierd.loop.outside import Outside, ReadsLatencies, no_latencies
 from tierd.loop.running import Identity, Running
 from tierd.loop.systemd import Notifier, WatchdogInbox
 from tierd.record.scheme_totals import Totals
@@ -128,6 +128,7 @@ class Loop:
     """The processor time that the loop has used."""
     sysfs: Sysfs | None = None
     """The Sysfs to use in place of the kernel, if any."""
+    latencies: ReadsLatencies = no_latencies
     turned_on: list[int] = field(default_factory=list)
     """The pids of the kdamonds that the loop has turned on."""
 
@@ -151,6 +152,7 @@ class Loop:
             publish=self._publish,
             log=self.events.append,
             processor_s=self.processor_s,
+            latencies=self.latencies,
         )
 
     def run(self, for_s: float) -> ExitCode:

@@ -119,11 +119,11 @@ COLUMNS = ("constant", "file", "value", "why", "kernel", "evidence")
 
 # Constants that are no decision: a format of the kernel, of systemd or of C determines them.
 FORMATS = {
-    "machine": {"NETLINK_KOBJECT_UEVENT", "KERNEL_GROUP", "NICE_AFTER_NAME", "UTIME_AFTER_NAME"},
-    "doctor": {
-        *("MADV_HUGEPAGE", "MAP_FAILED", "MAP_PRIVATE_ANONYMOUS", "MPOL_BIND", "PROT_READ_WRITE"),
-        *("CALLS", "MIB"),
+    "machine": {
+        *("NETLINK_KOBJECT_UEVENT", "KERNEL_GROUP", "NICE_AFTER_NAME", "UTIME_AFTER_NAME"),
+        *("MADV_HUGEPAGE", "MAP_FAILED", "MAP_PRIVATE_ANONYMOUS", "PROT_READ_WRITE", "CALLS"),
     },
+    "doctor": {"MIB"},
     "tuner": {"EVERYTHING", "RESET"},
     "plans": {
         *("UINT_MAX", "ULONG_MAX", "MB", "UNTUNED", "IN_ORDER"),

@@ -17,7 +17,8 @@
  * which began to carry it when the other line had arrived.
  *
  * The plugin waits in a loop that reads the host's time stamp counter, so the guest's own clocks
- * show the wait. Kernel code does not wait, except in the given ranges. Before a kernel has started
+ * show the wait. If the guest has more processors than the host, another one may run meanwhile. So
+ * more of them can wait for memory at a time than the host has processors. Kernel code does not wait, except in the given ranges. Before a kernel has started
  * nothing waits.
  *
  * Each miss is counted for its node. A program in the guest marks a moment by touching the next
@@ -33,6 +34,7 @@
  * and types are part of version 4 of the interface (QEMU 9.2 and later).
  */
 #include <dirent.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -115,6 +118,7 @@ static unsigned nr_nodes, nr_ranges, nr_kernel;
 static struct cpu *cpus;
 static uint64_t nr_cpus, cache_bytes, sets;
 static uint64_t overshoot; /* ticks that a wait takes longer than it should */
+static bool crowded; /* the guest has more processors than the host */
 static bool kernel_began;
 static enum mode mode;
 static const struct node *fastest;
@@ -123,7 +127,8 @@ static FILE *counts;
 static void wait_until(uint64_t ticks)
 {
 	while (__rdtsc() < ticks)
-		;
+		if (crowded)
+			sched_yield();
 }
 
 /* True if the line is in the cache. It is in the cache from now on in any case. */
@@ -354,6 +359,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 	for (int i = 0; i < argc; i++)
 		if (!argument(argv[i], ticks_per_ns))
 			return -1;
+	crowded = nr_cpus > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	sets = (cache_bytes >> LINE_SHIFT) / WAYS;
 	if (!nr_cpus || !sets || sets & (sets - 1)) {
 		fprintf(stderr, "slow: cpus= and a power of two for cache= are needed\n");

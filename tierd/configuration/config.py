@@ -129,6 +129,8 @@ class Config:
     """Set the weights of weighted interleave by bandwidth while running, and back on stop."""
     manage_damon_stat: bool = True
     """Stop damon_stat while running (it uses DAMON exclusively), and restart it on stop."""
+    measures_latency: bool = True
+    """Measure how late nodes answer while memory comes up, and stop that where it does not help."""
     profile: bool = True
     """Keep a profile of how hot memory is, for `tierd simulate`."""
     metrics_address: str | None = "127.0.0.1:19100"

@@ -397,6 +397,16 @@ _GROUPED = (
         "moves.",
     ),
     Setting(
+        ("loop", "latency"),
+        "measures_latency",
+        valuetypes.switch(),
+        ReloadEffect.live,
+        "off",
+        "Whether tierd measures how late nodes answer while memory comes up: on or off. It follows "
+        "some pointers on both nodes, once a second at most. When the fast node answers no sooner "
+        "than the slower one, its bandwidth is the limit, and promotion stops.",
+    ),
+    Setting(
         ("loop", "profile"),
         "profile",
         valuetypes.switch(),

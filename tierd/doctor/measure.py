@@ -8,22 +8,18 @@ seconds, and then the memory is given back. It changes no setting of the kernel.
   pushed these lines out of the caches. What one step costs in the cache is subtracted.
 """
 
-import re
 from collections.abc import Sequence
 from random import Random
 
-from tierd import figures
-from tierd.doctor.bound_memory import LINE_BYTES, BoundMemory, bound, running_on
 from tierd.doctor.speeds import Speed
 from tierd.errors import TierdError
+from tierd.machine import caches
+from tierd.machine.bound_memory import LINE_BYTES, BoundMemory, bound, running_on
 from tierd.machine.sample import Watermarks
 from tierd.machine.sample_reader import free_bytes
-from tierd.sysfs import Sysfs, optional
-from tierd.topology import EmptyNode, Node, Topology
+from tierd.sysfs import Sysfs
+from tierd.topology import Node, Topology
 from tierd.units import format_size
-
-CPUS = "sys/devices/system/cpu"
-_SIZE = re.compile(r"([0-9]{1,9})K")
 
 MIB = 1 << 20
 
@@ -62,18 +58,9 @@ def measure(
     """Return how fast each node is, from the nearest of the allowed processors."""
     high = {mark.node: mark.high_bytes for mark in marks}
     return tuple(
-        _measured(sysfs, node, nearest_cpus(topology, node, allowed), high.get(node.id, 0))
+        _measured(sysfs, node, topology.nearest_cpus(node, allowed), high.get(node.id, 0))
         for node in topology.nodes
     )
-
-
-def nearest_cpus(topology: Topology, node: Node, allowed: frozenset[int]) -> tuple[int, ...]:
-    """Return the allowed processors of the nearest node that has some."""
-    nodes: list[Node | EmptyNode] = [*topology.nodes, *topology.empty_nodes]
-    mine = {one.id: tuple(sorted(allowed & set(one.cpus))) for one in nodes}
-    near = [number for number, _ in sorted(node.distances, key=lambda pair: pair[1])]
-    # What firmware calls the best initiator comes before what is near by the table of distances.
-    return next((mine[one] for one in (*node.initiators, *near) if mine.get(one)), ())
 
 
 def room_needed(cache_bytes: int) -> int:
@@ -84,7 +71,7 @@ def room_needed(cache_bytes: int) -> int:
 def _measured(sysfs: Sysfs, node: Node, cpus: tuple[int, ...], high_bytes: int) -> Speed:
     if not cpus:
         return Speed(node.id, refused="this process may run on no processor near it")
-    size = room_needed(_cache_bytes(sysfs, cpus[0]))
+    size = room_needed(max(caches.sizes(sysfs, cpus[0]).values(), default=CACHE_BYTES))
     free = free_bytes(sysfs, node.id) - high_bytes
     if free < ROOM * size:
         return Speed(
@@ -121,19 +108,3 @@ def _latency_ns(memory: BoundMemory) -> float:
     warm_s = min(warm.walk_s(WARM_TIMES) for _ in range(ROUNDS))
     step_s = warm_s / (WARM_TIMES * WARM_LINES)
     return max(0.0, min(walks_s) / CHAIN_LINES - step_s) * 1e9
-
-
-def _cache_bytes(sysfs: Sysfs, cpu: int) -> int:
-    """Return the size of the largest cache of a processor."""
-    folder = f"{CPUS}/cpu{cpu}/cache"
-    names = sysfs.listdir(folder) if sysfs.exists(folder) else ()
-    sizes = []
-    for name in names:
-        path = f"{folder}/{name}/size"
-        text = optional(sysfs, path) if name.startswith("index") else None
-        if text:
-            match = _SIZE.fullmatch(text)
-            if match is None:
-                raise figures.Garbled(path, "a size such as 32768K", text)
-            sizes.append(int(match[1]) * 1024)
-    return max(sizes, default=CACHE_BYTES)

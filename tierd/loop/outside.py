@@ -3,7 +3,7 @@
 It is passed in, so that tests and the simulation can replace it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,11 +12,13 @@ from tierd.configuration.config import Config
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.saved import SavedState
 from tierd.loop.running import Identity, Running
+from tierd.machine.sample import Latency
 from tierd.record.bookkeeping import Bookkeeping
 from tierd.record.scheme_totals import Totals
 from tierd.record.snapshot import EventStatus, Snapshot
 from tierd.serving.inbox import Inbox
 from tierd.sysfs import Sysfs
+from tierd.topology import Topology
 
 
 class Store(Protocol):
@@ -28,6 +30,15 @@ class Store(Protocol):
     def handed_over(self) -> bool: ...
     def save_counters(self, counters: Totals, *, lasting: bool) -> None: ...
     def counters(self) -> Totals: ...
+
+
+ReadsLatencies = Callable[[Topology, Mapping[int, tuple[int, ...]]], tuple[Latency, ...]]
+"""Reads how late some fast nodes, and the slower nodes of each, answer now."""
+
+
+def no_latencies(_topology: Topology, _asked: Mapping[int, tuple[int, ...]]) -> tuple[Latency, ...]:
+    """Return nothing: a simulated machine has no memory that waits."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,7 @@ class Outside:
     """Clock ticks per second in the processor times of /proc (USER_HZ)."""
     processor_s: Callable[[], float] = lambda: 0.0
     """The processor time that this thread has used. Zero in virtual time."""
+    latencies: ReadsLatencies = no_latencies
     books: Bookkeeping = field(default_factory=Bookkeeping)
     """Counts and reports files that could not be saved."""
 

@@ -19,13 +19,14 @@ from tierd.kdamonds import niceness
 from tierd.kdamonds.kernel import Kernel
 from tierd.loop import daemon, journal, status_page, systemd
 from tierd.loop.kept_profile import KeptProfile
-from tierd.loop.outside import Outside
+from tierd.loop.outside import Outside, ReadsLatencies, no_latencies
 from tierd.loop.profile_log import ProfileLog
 from tierd.loop.running import Identity, Running, moved_bytes
 from tierd.loop.status_page import StatusPage
 from tierd.loop.store import FileStore
 from tierd.loop.systemd import Notifier, WatchdogInbox
 from tierd.machine import discovery, features
+from tierd.machine.latency_probe import LatencyProbe
 from tierd.machine.sample_reader import vm_events
 from tierd.plans.plan import Direction, Plan
 from tierd.record import outlook, rundir
@@ -100,6 +101,8 @@ class Stage:
     """The kernel whose time passes only when it is told to; None on a real machine."""
     kdamond_started: Callable[[int], None] = lambda _pid: None
     """Called with the pid of each kdamond that tierd has turned on."""
+    latencies: ReadsLatencies = no_latencies
+    """Reads how late nodes answer."""
 
 
 def real_stage(root: Path) -> Stage:
@@ -114,7 +117,15 @@ def real_stage(root: Path) -> Stage:
     if root != Path("/"):
         return stage
     # Files elsewhere may be a copy, whose numbers of processes are not those of this machine.
-    return replace(stage, kdamond_started=partial(niceness.let_programs_first, sysfs))
+    return replace(
+        stage,
+        kdamond_started=partial(niceness.let_programs_first, sysfs),
+        latencies=LatencyProbe(sysfs, time.monotonic, _not_measured).read,
+    )
+
+
+def _not_measured(error: TierdError) -> None:
+    log.info("latencies are not measured: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +320,7 @@ def _outside(
         log=listeners.event,
         ticks_per_s=os.sysconf("SC_CLK_TCK"),
         processor_s=time.thread_time,
+        latencies=stage.latencies,
         books=store.books,
     )
 

@@ -6,7 +6,7 @@ Rules of this file:
 2. The kernel updates its statistics as often as the tuner needs them, or as often as is cheap.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
@@ -31,7 +31,7 @@ from tierd.plans.damon import Command, Write
 from tierd.plans.plan import Controller, input_writes
 from tierd.record import scheme_totals
 from tierd.record.scheme_totals import Statistics
-from tierd.tuner import hint_faults
+from tierd.tuner import hint_faults, latencies
 from tierd.tuner.measurement import Limits
 
 
@@ -82,6 +82,7 @@ def read(outside: Outside, running: Running, applied: Applied) -> Running:
         outside.clock.monotonic(),
         running.watermarks,
     )
+    now = replace(now, latencies=outside.latencies(running.topology, _asked(running, applied)))
     if plan.groups:
         tops = {one.name: one.tops for one in plan.groups}
         limited = {one.name for one in plan.groups if one.share.follows_limits}
@@ -102,6 +103,13 @@ def read(outside: Outside, running: Running, applied: Applied) -> Running:
             before = totals.cpu.get(node, CpuTotal())
             totals = scheme_totals.used(totals, node, cputime.advance(before, kdamond.pid, used_s))
     return replace(running, counters=totals, before=running.sample, sample=now)
+
+
+def _asked(running: Running, applied: Applied) -> Mapping[int, tuple[int, ...]]:
+    """Return the slower nodes of each fast node whose latency matters now."""
+    if not running.config.measures_latency or running.config.mode is Mode.observe:
+        return {}
+    return latencies.asked(applied.plan.migrations, running.tuning.controller.answers)
 
 
 def step(outside: Outside, running: Running, applied: Applied) -> Running:

@@ -47,6 +47,16 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """How long a processor near a fast node waits for memory of a node, now."""
+
+    near: int
+    """The fast node."""
+    node: int
+    ns: float
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSample:
     """A node's size and free memory in bytes, and its counters since boot in pages."""
 
@@ -140,6 +150,8 @@ class Sample:
     allocstall: int
     """The allocations that had to reclaim memory themselves, in all zones."""
     groups: tuple[GroupSample, ...] = ()
+    latencies: tuple[Latency, ...] = ()
+    """Those that were read now; most samples have none."""
 
     def node(self, node_id: int) -> NodeSample:
         return next(node for node in self.nodes if node.node == node_id)

@@ -10,7 +10,7 @@ Rules of this file:
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tierd.plans.plan import Visit
+from tierd.plans.plan import Direction, Visit
 from tierd.plans.visits import is_long
 from tierd.tuner import (
     demotion,
@@ -18,6 +18,7 @@ from tierd.tuner import (
     gate,
     heat,
     hint_faults,
+    latencies,
     node_state,
     pages,
     promotion,
@@ -28,6 +29,7 @@ from tierd.tuner.climb import RESUME_SHARE
 from tierd.tuner.gate import Room, Seen
 from tierd.tuner.habit import Habit, learn
 from tierd.tuner.heat import Heat
+from tierd.tuner.latencies import Answers
 from tierd.tuner.measurement import Limits, Measurement
 from tierd.tuner.node_state import NodeState
 from tierd.tuner.pages import Decided, PagesState, Tick
@@ -50,6 +52,8 @@ class ControllerState:
     """The heat of each node."""
     pressure: float = 0.0
     """Share of the time that tasks waited for memory, lately."""
+    answers: Mapping[int, Answers] = field(default_factory=dict)
+    """How late each fast node answers."""
     pages: PagesState = field(default_factory=PagesState)
     shares: SharesState = field(default_factory=SharesState)
 
@@ -142,7 +146,7 @@ def _by_region(
 def _fast_nodes(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[FastNode, ...]:
-    known = state.habits, state.heats, state.pressure
+    known = state.habits, state.heats, state.pressure, state.answers
     return tuple(fast_nodes(measurement, limits, *known))
 
 
@@ -208,7 +212,7 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         fits_bytes=max(0.0, fits - by_region * CLEAR_S),
         cold_share=node.cold_share,
         is_short=node.now.free_bytes < node.short_bytes,
-        stopped=_stopped(node),
+        stopped=node.waits or node.busy,
         owed_bytes=shared.owed_bytes if shared else 0.0,
         giving_bytes=shared.giving_bytes if shared else 0.0,
         hinted_bytes_per_s=hinted.came_bytes_per_s,
@@ -216,13 +220,6 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         hinted_woke=hinted.woke,
         idle_s_min=hint_faults.IDLE_S if hint_faults.rate_max_bytes_per_s(node) else 0.0,
     )
-
-
-def _stopped(node: FastNode) -> str:
-    """Return why nothing should come up to a node; empty if it may."""
-    if node.waits:
-        return node.waits
-    return "the bandwidth above is in use" if node.saturated else ""
 
 
 def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -> Tick:
@@ -272,6 +269,20 @@ def _with(counts: Mapping[Visit, int], visit: Visit, more: int) -> Mapping[Visit
     return {**counts, visit: counts.get(visit, 0) + more}
 
 
+def _comes(measurement: Measurement, limits: Limits) -> dict[int, bool]:
+    """Return of each node that memory is promoted to whether much comes up there."""
+    rates: dict[int, float] = {}
+    for one in limits.migrations:
+        if one.direction is Direction.promote:
+            node = one.target_node
+            rates[node] = rates.get(node, 0.0) + one.rate_max_bytes_per_s
+    least = latencies.COMES_SHARE * measurement.seconds
+    return {
+        node: limits.moved_bytes(measurement, to=node) > least * rate
+        for node, rate in rates.items()
+    }
+
+
 def _learned(state: ControllerState, measurement: Measurement, limits: Limits) -> ControllerState:
     seconds = measurement.seconds
     habits = {
@@ -286,8 +297,12 @@ def _learned(state: ControllerState, measurement: Measurement, limits: Limits) -
         # Regions that are only a little warm are the business of the sweeps.
         heats = {node: replace(one, faint_bytes=0.0) for node, one in heats.items()}
     pressure = moving(state.pressure, measurement.pressure, seconds, PRESSURE_S)
+    comes = _comes(measurement, limits)
+    answers = latencies.learn(state.answers, measurement.latencies, comes, seconds)
     nodes = {
         node.id: node_state.learn(state.nodes.get(node.id), node, heats[node.id].all_bytes)
-        for node in fast_nodes(measurement, limits, habits, heats, pressure)
+        for node in fast_nodes(measurement, limits, habits, heats, pressure, answers)
     }
-    return ControllerState(nodes, habits, heats, pressure, state.pages, state.shares)
+    return replace(
+        state, nodes=nodes, habits=habits, heats=heats, pressure=pressure, answers=answers
+    )

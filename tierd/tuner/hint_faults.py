@@ -136,9 +136,8 @@ def want(known: Hinted, node: FastNode) -> dict[str, Want]:
     what = f"programs touch {asks} on slower nodes soon after it was made to fault"
     if node.waits:
         return {source.id: Want(0.0, f"parked: {node.waits}; {what}")}
-    if node.saturated:
-        busy = f"{node.now.bandwidth_used:.0%} of the bandwidth of node {node.id} is in use"
-        return {source.id: Want(0.0, f"parked: {busy}, so more there would not help; {what}")}
+    if node.busy:
+        return {source.id: Want(0.0, f"parked: {node.busy}, so more there would not help; {what}")}
     floor = node.now.mark_bytes + _huge_room_bytes(source, node)
     spare = node.now.free_bytes - floor
     if spare <= 0:

@@ -13,6 +13,7 @@ from tierd.machine.sample import (
     PROMOTION_ASKED,
     GroupSample,
     KdamondSample,
+    Latency,
     NodeSample,
     Sample,
     SchemeSample,
@@ -150,6 +151,8 @@ class Measurement:
     """The processor time of the kdamond of each node, as far as it is known."""
     groups: tuple[GroupSample, ...] = ()
     """The memory of each group of cgroups, and then of all cgroups together."""
+    latencies: tuple[Latency, ...] = ()
+    """How late nodes answer, if it was read now."""
     again_s: float = inf
     """Seconds until free memory is read again, if that is before the next round."""
 
@@ -205,6 +208,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
         pressure=_some_us(before, now) / (seconds * 1e6),
         stalls=now.allocstall - before.allocstall,
         groups=now.groups,
+        latencies=now.latencies,
     )
 
 

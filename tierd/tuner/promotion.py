@@ -16,7 +16,7 @@ ROOM_S = 0.5
 
 def wanted_bytes_per_s(known: NodeState, node: FastNode) -> float:
     """Return how much to promote if there is room."""
-    if known.check.hold_off_s > 0 or node.waits or node.saturated or known.is_idle:
+    if known.check.hold_off_s > 0 or node.waits or node.busy or known.is_idle:
         return 0.0
     return sum(flow.pace_bytes_per_s for flow in node.ups)
 
@@ -59,9 +59,8 @@ def _promotion(flow: Flow, share: float, known: NodeState, node: FastNode) -> Wa
     what = f"{size} hot on node {flow.migration.source_node}"
     if node.waits:
         return Want(0.0, f"parked: {node.waits}; {what}")
-    if node.saturated:
-        busy = f"{node.now.bandwidth_used:.0%} of the bandwidth of node {node.id} is in use"
-        return Want(0.0, f"parked: {busy}, so more there would not help; {what}")
+    if node.busy:
+        return Want(0.0, f"parked: {node.busy}, so more there would not help; {what}")
     if known.check.hold_off_s > 0:
         held_s, why = known.check.hold_off_s, known.check.held_because
         return Want(0.0, f"parked for {held_s:.0f} s: {why}; {what}")

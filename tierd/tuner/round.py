@@ -4,7 +4,7 @@ Pure. `promotion` and `demotion` decide by a FastNode. Each decision is a Want.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
@@ -14,6 +14,7 @@ from tierd.topology import huge_page_bytes
 from tierd.tuner.gate import Bar, fitting_bytes
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
+from tierd.tuner.latencies import Answers
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
 from tierd.units import BP_MAX
 
@@ -152,6 +153,8 @@ class FastNode:
     limits: Limits
     pressure: float
     """Share of the time that tasks waited for memory, lately."""
+    answers: Answers = field(default_factory=Answers)
+    """How late it answers, beside the nodes that its memory comes up from."""
 
     @property
     def waits(self) -> str:
@@ -173,9 +176,19 @@ class FastNode:
         return free < self.now.mark_bytes + TIGHT_SHARE * headroom_bytes
 
     @property
-    def saturated(self) -> bool:
-        """Whether its bandwidth is the limit. More hot memory would then only make it busier."""
-        return self.now.bandwidth_used >= SATURATED
+    def busy(self) -> str:
+        """Why its bandwidth is the limit; empty if it is not known to be.
+
+        More hot memory would then only make it busier.
+        """
+        if self.now.bandwidth_used >= SATURATED:
+            return f"{self.now.bandwidth_used:.0%} of the bandwidth of node {self.id} is in use"
+        if self.answers.is_late:
+            return (
+                f"node {self.id} answers in {self.answers.fast_ns:.0f} ns and slower memory in "
+                f"{self.answers.slow_ns:.0f} ns"
+            )
+        return ""
 
     def goes_by_page(self, fits_bytes: float) -> bool:
         """Whether visits to its pages make all the room that is wanted, and are quick enough.
@@ -323,6 +336,7 @@ def fast_nodes(
     habits: Mapping[str, Habit],
     heats: Mapping[int, Heat],
     pressure: float,
+    answers: Mapping[int, Answers],
 ) -> Iterator[FastNode]:
     """Yield each node that memory is promoted to or demoted from, in the order of their ids."""
     nodes = measurement.nodes
@@ -346,4 +360,5 @@ def fast_nodes(
             downs.setdefault(source, []).append(flow)
     for node in sorted(ups.keys() | downs.keys()):
         both = tuple(ups.get(node, ())), tuple(downs.get(node, ()))
-        yield FastNode(node, nodes[node], *both, measurement, limits, pressure)
+        answer = answers.get(node, Answers())
+        yield FastNode(node, nodes[node], *both, measurement, limits, pressure, answer)

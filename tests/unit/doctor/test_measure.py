@@ -1,6 +1,7 @@
 """`tierd doctor --measure`: what is taken, what is refused, and what the figures mean."""
 
 import ctypes
+import errno
 import os
 import re
 from dataclasses import replace
@@ -10,11 +11,11 @@ import pytest
 from tests.fixtures import machines, topologies
 from tests.fixtures.machines import TextSysfs
 from tests.unit.configuration.test_config import parse
-from tierd.doctor import bound_memory, checkup, measure, speeds
-from tierd.doctor.bound_memory import LINE_BYTES, bound
+from tierd.doctor import checkup, measure, speeds
 from tierd.doctor.speeds import Speed
 from tierd.errors import ExitCode, Unsupported
-from tierd.machine import discovery, interleave
+from tierd.machine import bound_memory, discovery, interleave
+from tierd.machine.bound_memory import LINE_BYTES, bound
 from tierd.machine.override import with_bandwidth
 from tierd.machine.sample import Watermarks
 from tierd.machine.sample_reader import watermarks
@@ -35,17 +36,17 @@ def machine(name: str = "two-tier-7.2") -> Topology:
 
 def test_each_node_is_measured_from_the_nearest_processors() -> None:
     two = machine("two-socket-7.2")
-    assert [measure.nearest_cpus(two, node, ALL_CPUS) for node in two.nodes] == [
+    assert [two.nearest_cpus(node, ALL_CPUS) for node in two.nodes] == [
         (0,), (1,), (0,), (1,)
     ]  # fmt: skip
     # A container may have the other socket only.
-    assert measure.nearest_cpus(two, two.node(2), frozenset({1})) == (1,)
-    assert measure.nearest_cpus(two, two.node(2), frozenset()) == ()
+    assert two.nearest_cpus(two.node(2), frozenset({1})) == (1,)
+    assert two.nearest_cpus(two.node(2), frozenset()) == ()
 
 
 def test_processors_of_a_node_without_memory_count() -> None:
     one = discovery.survey(topologies.load("12-listed-without-memory").sysfs(), None)
-    assert measure.nearest_cpus(one, one.node(2), frozenset({2, 3})) == (2, 3)
+    assert one.nearest_cpus(one.node(2), frozenset({2, 3})) == (2, 3)
 
 
 def marks(topology: Topology, high_bytes: int) -> tuple[Watermarks, ...]:
@@ -65,9 +66,10 @@ def test_a_node_without_room_is_refused() -> None:
 def test_twice_of_what_it_takes_must_be_free() -> None:
     topology = machine()
     sysfs = machines.load("two-tier-7.2").sysfs
-    path = "sys/devices/system/cpu/cpu0/cache/index3/size"
+    folder = "sys/devices/system/cpu/cpu0/cache/index3"
     # Four times this cache is more than half of either node.
-    small = TextSysfs({**sysfs.files, path: "131072K\n"}, sysfs.folders)
+    cache = {f"{folder}/size": "131072K\n", f"{folder}/level": "3\n"}
+    small = TextSysfs({**sysfs.files, **cache}, sysfs.folders)
     found = measure.measure(small, topology, marks(topology, 0), ALL_CPUS)
     assert all("no room: it takes 576 MiB, and 1.12 GiB must" in one.refused for one in found)
 
@@ -140,6 +142,18 @@ def test_the_processors_are_as_before_afterwards() -> None:
     with bound_memory.running_on([min(before)]):
         assert os.sched_getaffinity(0) == {min(before)}
     assert os.sched_getaffinity(0) == before
+
+
+def test_a_sandbox_may_forbid_to_choose_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_pid: int, _cpus: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    with (
+        pytest.raises(Unsupported, match="sched_setaffinity: Operation not permitted"),
+        bound_memory.running_on([0]),
+    ):
+        pass
 
 
 # What is said.

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from threading import Barrier, Thread
-from time import perf_counter
+from time import perf_counter, thread_time
 
 from tierd.errors import Unsupported
 
@@ -22,7 +22,7 @@ from tierd.errors import Unsupported
 CALLS = {"x86_64": (237, 239), "aarch64": (235, 236), "riscv64": (235, 236), "ppc64le": (259, 260)}
 
 # From linux/mempolicy.h and asm-generic/mman.h.
-MPOL_BIND = 2
+MPOL_PREFERRED, MPOL_BIND = 1, 2
 MPOL_F_NODE, MPOL_F_ADDR = 1, 2
 PROT_READ_WRITE = 3
 MAP_PRIVATE_ANONYMOUS = 0x22
@@ -58,6 +58,10 @@ class BoundMemory:
             words[at + _TEXT] = _HERE
         return Chain(self.address + lines[0] * LINE_BYTES, len(lines))
 
+    def read(self) -> None:
+        """Read all of it. It must hold only zeros."""
+        _libc().memchr(self.address, 1, self.size_bytes)
+
     def read_s(self, start: int, end: int, threads: int, rounds: int) -> float:
         """Read a part that holds only zeros, so many times, and return how long it took."""
         step = (end - start) // threads
@@ -90,45 +94,70 @@ class Chain:
     lines: int
 
     def walk_s(self, times: int = 1) -> float:
-        """Follow the links from the first to the last line, and return how long it took."""
+        """Follow the links from the first to the last line.
+
+        Return the processor time that it took. A processor that waits for memory counts as used,
+        and what another program used in between does not count.
+        """
         libc, root = _libc(), ctypes.c_void_p(self.first)
         compare = ctypes.cast(libc.strcmp, ctypes.c_void_p)
-        began_s = perf_counter()
+        began_s = thread_time()
         for _ in range(times):
             libc.tfind(_NOWHERE, ctypes.byref(root), compare)
-        return perf_counter() - began_s
+        return thread_time() - began_s
 
 
 @contextmanager
 def bound(node: int, size_bytes: int) -> Iterator[BoundMemory]:
-    """Take memory on a node, fill it with zeros, and give it back at the end."""
+    """Take memory that must be on a node, and give it back at the end."""
+    memory = take(node, size_bytes, MPOL_BIND)
+    try:
+        _require_there(memory)
+        yield memory
+    finally:
+        give_back(memory)
+
+
+def take(node: int, size_bytes: int, policy: int = MPOL_PREFERRED) -> BoundMemory:
+    """Take memory, and fill it with zeros.
+
+    If the node is full, preferred memory lies elsewhere. Bound memory would have programs killed.
+    """
     mbind, _ = _calls()
     libc = _libc()
     address = libc.mmap(None, size_bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0)
     if address in (None, MAP_FAILED):
         raise _refused("mmap", node)
-    try:
-        mask = (ctypes.c_ulong * (node // 64 + 1))()
-        mask[node // 64] = 1 << node % 64
-        bits = len(mask) * 64 + 1
-        if libc.syscall(mbind, ctypes.c_void_p(address), ctypes.c_size_t(size_bytes),
-                        MPOL_BIND, mask, ctypes.c_ulong(bits), 0):  # fmt: skip
-            raise _refused("mbind", node)
-        # Huge pages keep the time of page walks out of the figures. They are only a wish.
-        libc.madvise(address, size_bytes, MADV_HUGEPAGE)
-        libc.memset(address, 0, size_bytes)
-        memory = BoundMemory(node, address, size_bytes)
-        _require_there(memory)
-        yield memory
-    finally:
-        libc.munmap(address, size_bytes)
+    memory = BoundMemory(node, address, size_bytes)
+    mask = (ctypes.c_ulong * (node // 64 + 1))()
+    mask[node // 64] = 1 << node % 64
+    bits = len(mask) * 64 + 1
+    if libc.syscall(mbind, ctypes.c_void_p(address), ctypes.c_size_t(size_bytes),
+                    policy, mask, ctypes.c_ulong(bits), 0):  # fmt: skip
+        refused = _refused("mbind", node)
+        give_back(memory)
+        raise refused
+    # Huge pages keep the time of page walks out of the figures. They are only a wish.
+    libc.madvise(address, size_bytes, MADV_HUGEPAGE)
+    libc.memset(address, 0, size_bytes)
+    return memory
+
+
+def give_back(memory: BoundMemory) -> None:
+    _libc().munmap(memory.address, memory.size_bytes)
 
 
 @contextmanager
 def running_on(cpus: Sequence[int]) -> Iterator[None]:
     """Let this thread, and the threads that it starts, run on these CPUs only."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        raise Unsupported(
+            f"sched_setaffinity: {error.strerror}",
+            "a sandbox may forbid it; tierd's unit allows it",
+        ) from error
     try:
         yield
     finally:

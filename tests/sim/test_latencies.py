@@ -1,0 +1,85 @@
+"""Promotion stops where the fast node answers no sooner than the slow one, and goes on after it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from tests.sim.loop import Loop, cold, hot, loop
+from tierd.configuration.config import Config, Mode
+from tierd.machine.sample import Latency
+from tierd.topology import Topology
+from tierd.tuner.latencies import READINGS
+
+HOT_MIB = 160
+IDLE_NS, SLOW_NS = 100.0, 250.0
+
+
+@dataclass
+class Memory:
+    """Latencies of a machine: the more of the hot set a node has, the later it answers."""
+
+    made: Loop
+    load: float = 1.0
+    asked: int = 0
+
+    def read(
+        self, _topology: Topology, asked: Mapping[int, tuple[int, ...]]
+    ) -> tuple[Latency, ...]:
+        self.asked += bool(asked)
+        busy = self.load * self.made.share("hot", 0)
+        # With half of the hot set the fast node answers as late as the slow one.
+        fast_ns = IDLE_NS + 2 * (SLOW_NS - IDLE_NS) * busy
+        found = {(0, 0): fast_ns, (0, 1): SLOW_NS}
+        return tuple(
+            Latency(near, node, found[near, node])
+            for near, slower in asked.items()
+            for node in (near, *slower)
+        )
+
+
+def machine(series: str, **changes: Any) -> tuple[Loop, Memory]:
+    config = replace(Config(rate_max_bytes_per_s=5_000_000), **changes)
+    sets = cold("cold", 0, 300), hot("hot", 1, HOT_MIB)
+    made = loop(series, "two-tier", *sets, config=config)
+    memory = Memory(made)
+    made.latencies = memory.read
+    return made, memory
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+def test_a_fast_node_that_is_saturated_gets_no_more(series: str) -> None:
+    made, memory = machine(series)
+    memory.load = 0.2
+    made.do(8, lambda: setattr(memory, "load", 1.0))
+    shares: list[float] = []
+    for second in (45, 59):
+        made.do(second, lambda: shares.append(made.share("hot", 0)))
+    made.do(60, lambda: setattr(memory, "load", 0.1))
+    made.run(120)
+    # It is late with half of the set. Then come three readings, and what is on its way.
+    assert shares[0] == pytest.approx(shares[1], abs=0.01)
+    assert 0.5 <= shares[1] < 0.65
+    why = {one.scheme: one.reason for one in made.before(59).schemes}["promote-1-0"]
+    assert why.startswith("parked: node 0 answers in ")
+    assert "slower memory in 250 ns" in why
+    # When programs read less, the rest comes up.
+    assert made.share("hot", 0) > 0.9
+
+
+@pytest.mark.parametrize(
+    "changes", [{"measures_latency": False}, {"mode": Mode.observe}], ids=["off", "observing"]
+)
+def test_nothing_is_measured_if_it_is_off(changes: dict[str, Any]) -> None:
+    made, memory = machine("7.2", **changes)
+    made.run(20)
+    assert not memory.asked
+
+
+def test_little_is_measured_while_nothing_comes_up() -> None:
+    made = loop("7.2", "two-tier", cold("cold", 1, 300), hot("hot", 0, HOT_MIB))
+    memory = Memory(made, load=0.0)
+    made.latencies = memory.read
+    made.run(60)
+    assert 0 < memory.asked <= READINGS + 1

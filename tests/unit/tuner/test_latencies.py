@@ -1,0 +1,109 @@
+"""A fast node is late when it answers no sooner than the slower one, and has answered sooner."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from tests.fixtures.readings import DOWN, UP
+from tierd.machine.sample import Latency
+from tierd.tuner import latencies
+from tierd.tuner.latencies import AGAIN, APART, QUIET_S, READINGS, READINGS_FIRST, Answers
+
+SECONDS = 1.0
+
+
+def after(pairs: Iterable[tuple[float, float]], *, comes: bool = False) -> Answers:
+    """Return what is known after these readings of the fast and the slow node."""
+    known: dict[int, Answers] = {}
+    for fast_ns, slow_ns in pairs:
+        read = (Latency(0, 0, fast_ns), Latency(0, 1, slow_ns))
+        known = latencies.learn(known, read, {0: comes}, SECONDS)
+    return known[0]
+
+
+APART_ONCE = [(100.0, 100.0 * APART)] * READINGS
+
+
+def test_a_node_is_late_when_it_answers_no_sooner() -> None:
+    assert not after(APART_ONCE).is_late
+    assert not after([*APART_ONCE, *[(149.0, 150.0)] * READINGS]).is_late
+    assert after([*APART_ONCE, *[(150.0, 150.0)] * READINGS]).is_late
+
+
+@pytest.mark.parametrize("late", range(READINGS + 1))
+def test_most_of_the_latest_readings_decide(late: int) -> None:
+    readings = [*APART_ONCE, *[(300.0, 200.0)] * late, *[(100.0, 150.0)] * (READINGS - late)]
+    # It may have been late for a moment in between; what counts is the end.
+    assert after(readings).is_late is (late > READINGS // 2)
+
+
+def test_nodes_that_were_never_apart_are_never_late() -> None:
+    """As in most virtual machines, whose nodes are all the memory of one host."""
+    assert not after([(100.0, 99.0 * APART), (130.0, 90.0)] * 20).is_late
+
+
+def test_it_goes_on_when_the_node_answers_clearly_sooner() -> None:
+    late = [*APART_ONCE, *[(200.0, 200.0)] * READINGS]
+    assert after([*late, *[(200.0 * AGAIN, 200.0)] * READINGS]).is_late
+    assert not after([*late, *[(199.0 * AGAIN, 200.0)] * READINGS]).is_late
+
+
+def test_what_is_read_from_a_cache_is_not_late() -> None:
+    """Then both nodes answer alike, and sooner than the slower one ever does."""
+    cached = [(20.0, 20.0)] * READINGS
+    assert not after([*APART_ONCE, *cached]).is_late
+    assert not after([*APART_ONCE, *[(200.0, 200.0)] * READINGS, *cached]).is_late
+
+
+def test_the_least_that_the_fast_node_took_is_its_latency_without_load() -> None:
+    loaded = [(200.0, 900.0)] * READINGS
+    assert after(loaded).idle_ns == 200.0
+    assert after([*loaded, *APART_ONCE]).idle_ns == 100.0
+    assert after([*APART_ONCE, *loaded]).idle_ns == 100.0
+
+
+def test_a_machine_that_was_loaded_from_the_start_is_judged_too() -> None:
+    """The slower node has most of the load at first, and answers later than it would idle."""
+    loaded = [(8.5, 41.0)] * READINGS
+    assert not after([*loaded, *[(17.5, 21.0)] * READINGS]).is_late
+    assert after([*loaded, *[(23.0, 15.5)] * READINGS]).is_late
+
+
+def test_of_several_slower_nodes_the_quickest_counts() -> None:
+    read = (Latency(0, 0, 100.0), Latency(0, 2, 400.0), Latency(0, 3, 200.0))
+    assert latencies.learn({}, read, {0: False}, SECONDS)[0].readings_ns == ((100.0, 200.0),)
+
+
+def test_half_a_reading_is_none() -> None:
+    """The other chain was moved, or its node is full."""
+    read = (Latency(0, 0, 100.0), Latency(4, 5, 200.0))
+    assert latencies.learn({}, read, {}, SECONDS) == {}
+
+
+def test_it_matters_while_memory_comes_up_and_some_seconds_after() -> None:
+    assert after(APART_ONCE, comes=True).matters
+    quiet = {0: after(APART_ONCE, comes=True)}
+    for _ in range(int(QUIET_S)):
+        assert quiet[0].matters
+        quiet = latencies.learn(quiet, (), {0: False}, SECONDS)
+    assert not quiet[0].matters
+    # What is late is read until it is not.
+    assert replace(quiet[0], is_late=True).matters
+
+
+def test_at_first_it_matters_until_the_difference_is_known() -> None:
+    alike = [(100.0, 110.0)]
+    assert Answers().matters
+    assert after(alike * (READINGS_FIRST - 1)).matters
+    assert not after(alike * READINGS_FIRST).matters
+    assert not after(APART_ONCE).matters
+
+
+def test_it_is_asked_of_the_nodes_that_memory_comes_from() -> None:
+    both = (UP, DOWN)
+    assert latencies.asked(both, {}) == {0: (1,)}
+    assert latencies.asked(both, {0: after(APART_ONCE)}) == {}
+    assert latencies.asked((DOWN,), {}) == {}
+    other = replace(UP, id="promote-2-0", source_node=2)
+    assert latencies.asked((other, *both), {}) == {0: (1, 2)}
