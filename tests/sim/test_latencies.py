@@ -1,5 +1,7 @@
 """Promotion stops where the fast node answers no sooner than the slow one, and goes on after it."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +12,6 @@ from tests.sim.loop import Loop, cold, hot, loop
 from tierd.configuration.config import Config, Mode
 from tierd.machine.sample import Latency
 from tierd.topology import Topology
-from tierd.tuner.latencies import READINGS
 
 HOT_MIB = 160
 IDLE_NS, SLOW_NS = 100.0, 250.0
@@ -77,9 +78,18 @@ def test_nothing_is_measured_if_it_is_off(changes: dict[str, Any]) -> None:
     assert not memory.asked
 
 
-def test_little_is_measured_while_nothing_comes_up() -> None:
+def test_nothing_is_measured_while_nothing_comes_up() -> None:
     made = loop("7.2", "two-tier", cold("cold", 1, 300), hot("hot", 0, HOT_MIB))
     memory = Memory(made, load=0.0)
     made.latencies = memory.read
     made.run(60)
-    assert 0 < memory.asked <= READINGS + 1
+    assert not memory.asked
+
+
+def test_a_daemon_that_is_never_asked_loads_nothing_for_it() -> None:
+    code = (
+        "import sys; from pathlib import Path; from tierd.loop import service;"
+        "read = service.real_stage(Path('/')).latencies; assert read(None, {}) == ();"
+        "sys.exit('ctypes' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

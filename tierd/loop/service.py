@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from tierd.loop.status_page import StatusPage
 from tierd.loop.store import FileStore
 from tierd.loop.systemd import Notifier, WatchdogInbox
 from tierd.machine import discovery, features
-from tierd.machine.latency_probe import LatencyProbe
+from tierd.machine.sample import Latency
 from tierd.machine.sample_reader import vm_events
 from tierd.plans.plan import Direction, Plan
 from tierd.record import outlook, rundir
@@ -44,10 +44,12 @@ from tierd.record.snapshot import (
 from tierd.serving import api, remote_sysfs
 from tierd.serving.inbox import Event, Inbox, SystemInbox
 from tierd.sysfs import CountedSysfs, Patience, PatientSysfs, RealSysfs, Sysfs
+from tierd.topology import Topology
 from tierd.views import planned
 from tierd.views.statusview import THIS_MACHINE
 
 if TYPE_CHECKING:
+    from tierd.machine.latency_probe import LatencyProbe
     from tierd.serving.metrics_output import MetricsOutput
 
 BOOT_ID = "proc/sys/kernel/random/boot_id"
@@ -120,8 +122,23 @@ def real_stage(root: Path) -> Stage:
     return replace(
         stage,
         kdamond_started=partial(niceness.let_programs_first, sysfs),
-        latencies=LatencyProbe(sysfs, time.monotonic, _not_measured).read,
+        latencies=_reads_latencies(sysfs),
     )
+
+
+def _reads_latencies(sysfs: Sysfs) -> ReadsLatencies:
+    """Return a reader that takes no memory before it is asked for something."""
+    made: list[LatencyProbe] = []
+
+    def read(topology: Topology, asked: Mapping[int, tuple[int, ...]]) -> tuple[Latency, ...]:
+        if asked and not made:
+            # Imported here, because ctypes takes a megabyte, and a machine may be settled for days.
+            from tierd.machine.latency_probe import LatencyProbe
+
+            made.append(LatencyProbe(sysfs, time.monotonic, _not_measured))
+        return made[0].read(topology, asked) if made else ()
+
+    return read
 
 
 def _not_measured(error: TierdError) -> None:

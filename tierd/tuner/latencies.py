@@ -14,10 +14,6 @@ from tierd.plans.plan import Direction, Migration
 # The median of so many readings counts. One reading in twenty is spoiled by an interrupt.
 READINGS = 5
 
-# So many readings are taken even if nothing comes up, if they do not show sooner how much later the
-# slower node answers. Then the difference is known before memory comes up that may change it.
-READINGS_FIRST = 20
-
 # Readings go on for so many seconds after more came up than this share of the rate limit. Promotion
 # by page comes and goes, and a median needs several readings.
 QUIET_S = 10.0
@@ -43,16 +39,13 @@ class Answers:
     """What the fast node takes without much load: the least that was seen while the slower one
     answered far later. None if that was never seen."""
     is_late: bool = False
-    count: int = 0
-    """How many readings there were."""
     quiet_s: float = inf
     """Seconds since memory came up."""
 
     @property
     def matters(self) -> bool:
-        """Whether it should be read: while memory comes up or was stopped, and at first."""
-        begins = self.idle_ns is None and self.count < READINGS_FIRST
-        return begins or self.is_late or self.quiet_s < QUIET_S
+        """Whether it should be read: while memory comes up, or was stopped for it."""
+        return self.is_late or self.quiet_s < QUIET_S
 
     @property
     def fast_ns(self) -> float:
@@ -102,7 +95,7 @@ def learn(
 
 def _judged(before: Answers, fast_ns: float, slow_ns: float) -> Answers:
     readings = (*before.readings_ns, (fast_ns, slow_ns))[-READINGS:]
-    now = replace(before, readings_ns=readings, count=before.count + 1)
+    now = replace(before, readings_ns=readings)
     if len(readings) < READINGS:
         return now
     idle_ns = now.idle_ns

@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.readings import DOWN, UP
 from tierd.machine.sample import Latency
 from tierd.tuner import latencies
-from tierd.tuner.latencies import AGAIN, APART, QUIET_S, READINGS, READINGS_FIRST, Answers
+from tierd.tuner.latencies import AGAIN, APART, QUIET_S, READINGS, Answers
 
 SECONDS = 1.0
 
@@ -92,18 +92,11 @@ def test_it_matters_while_memory_comes_up_and_some_seconds_after() -> None:
     assert replace(quiet[0], is_late=True).matters
 
 
-def test_at_first_it_matters_until_the_difference_is_known() -> None:
-    alike = [(100.0, 110.0)]
-    assert Answers().matters
-    assert after(alike * (READINGS_FIRST - 1)).matters
-    assert not after(alike * READINGS_FIRST).matters
-    assert not after(APART_ONCE).matters
-
-
 def test_it_is_asked_of_the_nodes_that_memory_comes_from() -> None:
-    both = (UP, DOWN)
-    assert latencies.asked(both, {}) == {0: (1,)}
+    both, known = (UP, DOWN), {0: after(APART_ONCE, comes=True)}
+    assert latencies.asked(both, known) == {0: (1,)}
     assert latencies.asked(both, {0: after(APART_ONCE)}) == {}
-    assert latencies.asked((DOWN,), {}) == {}
+    assert latencies.asked(both, {}) == {}
+    assert latencies.asked((DOWN,), known) == {}
     other = replace(UP, id="promote-2-0", source_node=2)
-    assert latencies.asked((other, *both), {}) == {0: (1, 2)}
+    assert latencies.asked((other, *both), known) == {0: (1, 2)}
