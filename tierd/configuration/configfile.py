@@ -9,7 +9,6 @@ Rules of this file:
    later.
 """
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -260,6 +259,9 @@ def _unknown(group: str, key: str) -> str:
 
 def _did_you_mean(group: str, key: str) -> str:
     """Return a suggestion: a similar key of this group, else a similar key of another group."""
+    # Imported here, because only a mistake needs it, and a daemon would keep it in memory.
+    import difflib
+
     here = [s.key[-1] for s in SETTINGS if s.key[:-1] == ((group,) if group else ())]
     here += [] if group else GROUP_KEYS
     word = key.lower().replace("-", "_")[:100]
