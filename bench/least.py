@@ -12,11 +12,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from bench import machines
-from bench.prediction import MIB, SIMULATED, TOTAL_MIB, WORKLOADS, record, truth
+from bench.prediction import MIB, SIMULATED, TOTAL_MIB, WORKLOADS, record, save, truth
 from tierd.configuration.config import Config
 from tierd.console import simulate
 from tierd.console.simulate import Question
@@ -76,7 +76,7 @@ def tried(name: str, work: Work, target: float, seed: int) -> Least:
     smaller, there, larger = (
         round(truth(name, round(size_mib * part), seed), 4) for part in (1 - NEAR, 1, 1 + NEAR)
     )
-    return Least(name, seed, target, size_mib, best_mib, smaller, there, larger, machines.made())
+    return replace(found, smaller=smaller, there=there, larger=larger)
 
 
 def load(path: Path) -> list[Least]:
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
                 cells.append(tried(name, work, target, seed))
                 print(asdict(cells[-1]), cells[-1].verdict, file=sys.stderr, flush=True)
                 if asked.save:
-                    asked.save.write_text(json.dumps([asdict(one) for one in cells]) + "\n")
+                    save(asked.save, cells)
     print(summary(cells))
     return 0
 

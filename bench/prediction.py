@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from bench import machines
 from tierd.configuration.config import Config
@@ -213,15 +214,22 @@ def predicted(work: Work, fast_bytes: int, slow_bytes: int) -> Point:
     return simulate.answer(work, question, Config()).points[0]
 
 
+def said(row: Point) -> dict[str, Any]:
+    """Return the fields of a cell that the prediction says."""
+    return {
+        "predicted": round(row.guess.served, 4),
+        "low": round(row.guess.low, 4),
+        "high": round(row.guess.high, 4),
+        "cannot_tell": row.cannot_tell,
+        "best": round(row.best, 4),
+    }
+
+
 def cell(name: str, work: Work, fast_mib: int, seed: int, known: Cell | None = None) -> Cell:
     """Return a prediction and the truth, which may be known from a cell of before."""
     row = predicted(work, fast_mib * MIB, (TOTAL_MIB - fast_mib) * MIB)
     found = truth(name, fast_mib, seed) if known is None else known.truth
-    guess = row.guess
-    return Cell(
-        name, seed, fast_mib, round(guess.served, 4), round(guess.low, 4), round(guess.high, 4),
-        row.cannot_tell, round(row.best, 4), round(found, 4), machines.made(),
-    )  # fmt: skip
+    return Cell(name, seed, fast_mib, truth=round(found, 4), made=machines.made(), **said(row))
 
 
 def table(cells: Sequence[Cell]) -> str:
@@ -249,6 +257,11 @@ def summary(cells: Sequence[Cell]) -> str:
         f"within 10 points: {near} of {len(cells)} ({near / len(cells):.0%}); the worst is "
         f"{100 * worst:.1f} off; {inside} of {len(cells)} intervals hold the truth"
     )
+
+
+def save(path: Path, cells: Sequence[Any]) -> None:
+    """Write cells of one kind."""
+    path.write_text(json.dumps([asdict(one) for one in cells], indent=1) + "\n")
 
 
 def load(path: Path) -> list[Cell]:
@@ -282,7 +295,7 @@ def main(arguments: Sequence[str]) -> int:
                 cells.append(cell(name, work, fast_mib, seed, before))
                 print(table(cells[-1:]).splitlines()[2], file=sys.stderr, flush=True)
                 if asked.save:
-                    asked.save.write_text(json.dumps([asdict(one) for one in cells]) + "\n")
+                    save(asked.save, cells)
     print(table(cells))
     return 0
 

@@ -14,13 +14,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench import machines, program, throughput
 from bench.errors import BenchError
-from bench.prediction import Cell, load, predicted, table
+from bench.prediction import Cell, load, predicted, said, save, table
 from bench.prediction_guest import CAP_BYTES_PER_S as RATE_BYTES_PER_S
 from tests.contract.guests import workload
 from tests.vm import guest
@@ -143,39 +143,28 @@ def forecast(recorded: dict[str, Any], fast_mib: int) -> Point:
 
 def again(recorded: dict[str, Any], known: Cell) -> Cell:
     """Predict a size anew, and keep the truth that is known."""
-    row = forecast(recorded, known.fast_mib)
-    return replace(
-        known,
-        predicted=round(row.guess.served, 4),
-        low=round(row.guess.low, 4),
-        high=round(row.guess.high, 4),
-        cannot_tell=row.cannot_tell,
-        best=round(row.best, 4) if recorded.get("program") else known.best,
-    )
+    anew = replace(known, **said(forecast(recorded, known.fast_mib)))
+    return anew if recorded.get("program") else replace(anew, best=known.best)
 
 
 def cell(recorded: dict[str, Any], fast_mib: int) -> Cell:
     """Predict a size, boot it, and return both."""
-    row = forecast(recorded, fast_mib)
-    best = row.best
+    fields = said(forecast(recorded, fast_mib))
     if recorded.get("program"):
         truth, release = truth_of_program(recorded, fast_mib)
     else:
         words = ("truth", "--settle", str(SETTLE_S))
         found = in_guest(recorded["series"], fast_mib, words, 2 * SETTLE_S)
-        truth, best, release = found["served"], found["best"], found["release"]
+        truth, release = found["served"], found["release"]
+        fields["best"] = round(found["best"], 4)
     return Cell(
         workload=title(recorded),
         seed=1,
         fast_mib=fast_mib,
-        predicted=round(row.guess.served, 4),
-        low=round(row.guess.low, 4),
-        high=round(row.guess.high, 4),
-        cannot_tell=row.cannot_tell,
-        best=round(best, 4),
         truth=round(truth, 4),
         made=machines.made(),
         kernel=release,
+        **fields,
     )
 
 
@@ -215,7 +204,7 @@ def main(arguments: Sequence[str]) -> int:
     except BenchError as error:
         print(f"not measured: {error}", file=sys.stderr)
         return 1
-    asked.save.write_text(json.dumps([asdict(one) for one in cells], indent=1) + "\n")
+    save(asked.save, cells)
     print(table(cells))
     return 0
 

@@ -84,7 +84,7 @@ class LatencyProbe:
         try:
             found = tuple(one for built in self._built for one in _followed(built))
             self.end()
-            self._built = tuple(self._build(topology, asked))
+            self._build(topology, asked)
         except TierdError as error:
             self._may = False
             self.end()
@@ -99,11 +99,8 @@ class LatencyProbe:
             give_back(one.memory)
         self._built = ()
 
-    def _build(
-        self, topology: Topology, asked: Mapping[int, tuple[int, ...]]
-    ) -> tuple[_Built, ...]:
+    def _build(self, topology: Topology, asked: Mapping[int, tuple[int, ...]]) -> None:
         allowed = frozenset(os.sched_getaffinity(0))
-        made: list[_Built] = []
         for near, slower in asked.items():
             # One processor, because each has a cache of its own.
             cpus = topology.nearest_cpus(topology.node(near), allowed)[:1]
@@ -114,10 +111,8 @@ class LatencyProbe:
                     memory = take(node, CHAIN_BYTES)
                     # The order only has to be one that no processor foresees.
                     chain = memory.chain(Random(node).sample(range(LINES), LINES))
-                    made.append(_Built(near, cpus, memory, chain))
-                    self._built = tuple(made)
+                    self._built += (_Built(near, cpus, memory, chain),)
                 self._push_out(near, cpus[0])
-        return tuple(made)
 
     def _push_out(self, near: int, cpu: int) -> None:
         """Read so much memory that nothing else stays in the caches of the processor alone."""

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable
 
 from tierd import figures
+from tierd.machine.caches import CPUS
 from tierd.sysfs import Sysfs, optional
 from tierd.units import ID_MAX
 
 FOLDER = "sys/fs/resctrl"
 DATA = "mon_data"
-CPUS = "sys/devices/system/cpu"
 
 _DOMAIN = re.compile(r"mon_L3_([0-9]{1,9})")
 # What a file says if its counter has no value now (rdtgroup_mondata_show()).

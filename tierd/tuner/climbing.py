@@ -29,10 +29,10 @@ SHORT_WINDOWS = 1
 # A drain that has left more windows than this goes on.
 LEFT_WINDOWS = 5
 
-# If a drain would take longer than CLOSE_S, both sweeps are held where they are: a drain moves what
-# is hot whatever the rate limit is, and whoever waits for memory. So the pages between them will
-# have been cleared earlier than the lag. Within so many lags this matters little: a page that was
-# touched in that time is far from idle (IDLE_PER_LAG).
+# A drain that takes longer than CLOSE_S may pass the rate limit. Then both sweeps are held where
+# they are, for so many lags, or for a round if that is longer. When they go on, the pages between
+# them were cleared longer ago than the lag. These pages are few. To go around the node takes a
+# round.
 HELD_LAGS = 4
 
 # If the sweep that promotes is behind by more than so many times the lag, it comes closer first.
@@ -197,12 +197,8 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
     spare_bytes = room.spare_bytes - drained_bytes
     full = room.stopped or spare_bytes <= 0
     if full or now.is_over(seen.round_bytes):
-        if (
-            full
-            and not room.reserved_bytes
-            and (not room.stopped or (room.over_rate and not drains))
-        ):
-            # Too many pages came up, so a page must be hotter from now on.
+        if full and _came_too_much(room, drains=drains):
+            # A page must be hotter from now on.
             now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
         return _held(now, seen) if full and not drains else _draining(now, drain_s)
     if seen.behind_bytes < seen.window_bytes / 2:
@@ -219,6 +215,13 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
         return now, {Visit.promote: OPEN, Visit.clear: OPEN}
     later = replace(gate, after_s=gate.after_s + drain_s) if drains else gate
     return now, {Visit.promote: later, Visit.clear: gate}
+
+
+def _came_too_much(room: Room, *, drains: bool) -> bool:
+    """Return whether pages are why nothing more fits now, into the room or into the rate."""
+    if room.reserved_bytes:
+        return False
+    return not room.stopped or (room.over_rate and not drains)
 
 
 def _lapped(now: Climb, seen: Seen, lag: Limit) -> tuple[Climb, float]:

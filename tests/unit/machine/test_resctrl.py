@@ -8,7 +8,7 @@ from tests.fixtures import machines
 from tests.fixtures.machines import TextSysfs
 from tests.fixtures.readings import DOWN, LIMITS, MIB, UP, reading
 from tierd.errors import TierdError
-from tierd.machine import discovery, resctrl, sample_reader
+from tierd.machine import caches, discovery, resctrl, sample_reader
 from tierd.machine.sample import Traffic
 from tierd.tuner import demand
 from tierd.tuner.demand import ControllerState
@@ -17,8 +17,8 @@ from tierd.tuner.round import SATURATED
 
 ROOT = resctrl.FOLDER
 MOUNTED = {
-    f"{resctrl.CPUS}/cpu0/cache/index3/id": "0\n",
-    f"{resctrl.CPUS}/cpu1/cache/index3/id": "1\n",
+    f"{caches.CPUS}/cpu0/cache/index3/id": "0\n",
+    f"{caches.CPUS}/cpu1/cache/index3/id": "1\n",
     f"{ROOT}/mon_data/mon_L3_00/mbm_local_bytes": "1000\n",
     f"{ROOT}/mon_data/mon_L3_01/mbm_local_bytes": "200\n",
     f"{ROOT}/mon_data/mon_L3_02/mbm_local_bytes": "7777\n",
