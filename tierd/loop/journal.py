@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tierd.digest import sha1
 from tierd.views.visible import visible
 
 STDERR = 2
@@ -33,12 +34,9 @@ PRIORITIES = {
 def message_id(event: str) -> str:
     """Return the id of a kind of event: 32 hexadecimal digits that never change.
 
-    It is a UUID of version 5. The module `uuid` would take a third of a megabyte for it.
+    It is a UUID of version 5. The module `uuid` would load OpenSSL for it.
     """
-    # Imported here, because without a journal nobody needs it.
-    from hashlib import sha1
-
-    digest = bytearray(sha1(EVENTS + event.encode(), usedforsecurity=False).digest()[:16])
+    digest = bytearray(sha1(EVENTS + event.encode())[:16])
     digest[6] = digest[6] & 0x0F | 0x50
     digest[8] = digest[8] & 0x3F | 0x80
     return digest.hex()
