@@ -289,15 +289,22 @@ def adjust_again(
 
 
 def ready_inputs(quotas_bytes: Mapping[str, int], limits: Limits) -> Inputs:
-    """Return inputs for when only the quotas in force are known. They make the quotas ready."""
+    """Return inputs for when only the quotas in force are known.
+
+    They make quotas ready. One of eviction is parked, because nothing asks for it yet.
+    """
     if limits.controller is not Controller.demand:
         return safe(limits)
     return {
         one.id: throttle.throttle(
-            quotas_bytes[one.id], READY_BYTES, one.quota_bytes_max, limits.page_bytes
+            quotas_bytes[one.id],
+            READY_BYTES if one.begins_ready else 0,
+            one.quota_bytes_max,
+            limits.page_bytes,
         )
         for one in limits.migrations
-        if one.id in quotas_bytes and one.begins_ready
+        if one.id in quotas_bytes
+        and (one.begins_ready or quotas_bytes[one.id] >= limits.page_bytes)
     }
 
 

@@ -285,14 +285,13 @@ def _migrations(
 
 
 def _evictions(sources: _Sources, node: Node, like: Migration, scheme: int) -> Iterator[Migration]:
-    """Yield the eviction of a node that has no slower one, if there is swap."""
+    """Yield the eviction of a node that has no slower one."""
     slowest = not sources.topology.demotion_targets(node.id)
-    if slowest and sources.swaps and sources.tuner.loop is Controller.demand:
-        config = sources.config
+    if slowest and sources.tuner.loop is Controller.demand:
+        config, can, swaps = sources.config, sources.capabilities, sources.swaps
         aim = aims.aim(config, sources.free_floors, Direction.evict, node, node)
         most = config.rate_max_bytes_per_s
-        can = sources.capabilities
-        yield eviction.migration(like, can, scheme=scheme, aim=aim, rate_max=most)
+        yield eviction.migration(like, can, scheme=scheme, aim=aim, rate_max=most, swaps=swaps)
 
 
 def _ranges(node: Node) -> Ranges:
@@ -477,7 +476,8 @@ def _filters(sources: _Sources, migration: Migration) -> tuple[Filter, ...]:
     # some kernels charge that to the quota. A filter would also make pages old that a sweep is
     # about to visit.
     if direction is not Direction.promote and sources.tuner.loop is Controller.demand:
-        return (*limits.before, *limits.after)
+        of_files = eviction.filters(migration, sources.capabilities)
+        return (*limits.before, *of_files, *limits.after)
     # DAMON samples one page per region; this filter checks each page.
     young = Filter(FilterType.young, matching=direction is Direction.demote)
     return (*limits.before, young, *limits.after)

@@ -54,12 +54,21 @@ def saved(world: World) -> SavedState:
 
 
 def inputs(world: World) -> list[int]:
-    """Return the inputs in DAMON's files, by kdamond."""
-    return [int(world.kernel.read(path)) for path in sorted(goal_targets(saved(world).writes))]
+    """Return the inputs in DAMON's files of what exchanges pages, by kdamond."""
+    return [
+        int(world.kernel.read(f"{scheme_dir(*one)}/quotas/goals/0/current_value"))
+        for one in exchanges(world)
+    ]
 
 
 def quotas(world: World) -> list[int]:
-    return [world.kernel.effective_bytes(index)[-1] for index in BOTH]
+    return [world.kernel.effective_bytes(kdamond)[at] for kdamond, at in exchanges(world)]
+
+
+def exchanges(world: World) -> list[tuple[int, int]]:
+    """Return the kdamond and the index of each scheme that exchanges pages and grows at first."""
+    plan = grows(world)
+    return sorted((one.kdamond, one.scheme) for one in plan.of_regions if one.begins_ready)
 
 
 def park(world: World) -> tuple[int, ...]:
@@ -86,8 +95,9 @@ def test_quotas_that_shrink_or_stay_are_parked_too(series: str, value: int) -> N
     """The quotas in use may be several times the rate limit."""
     world = killed(series)
     world.kernel.advance(10)
-    for index, path in enumerate(sorted(goal_targets(saved(world).writes))):
+    for path in goal_targets(saved(world).writes):
         world.kernel.write(path, str(value))
+    for index in BOTH:
         world.kernel.write(state_path(index), Command.commit_goals)
     world.kernel.advance(1)
     assert min(quotas(world)) > 1000 * PAGE_BYTES

@@ -99,13 +99,19 @@ def test_only_the_slowest_node_swaps(series: str) -> None:
     assert not [one for one in made.events if one.event == "inversion"]
 
 
-@pytest.mark.parametrize(("swap", "wanted"), [(0, 0), (SWAP_BYTES, 1)])
-def test_without_swap_nothing_is_evicted(swap: int, wanted: int) -> None:
-    made = loop("7.2", "three-tier", cold("cold", SLOWEST, 300), config=Config())
-    made.kernel.memory.swap_pages = swap // PAGE_BYTES
-    made.run(3)
-    schemes = made.snapshots[-1].schemes
-    assert [one.scheme for one in schemes if one.action == "evict"] == ["evict-2"] * wanted
+def test_without_swap_only_page_cache_is_evicted() -> None:
+    """Cold anonymous memory fills the slowest node, and can go nowhere."""
+    made = loop("7.2", "three-tier", hot("hot", SLOWEST, 16), config=Config())
+    memory = made.kernel.memory
+
+    def fill() -> None:
+        memory.add_set(PageSet("cold"))
+        memory.populate("cold", memory.free_pages(SLOWEST), (SLOWEST,))
+
+    made.do(0.01, fill)
+    made.run(20)
+    (evicts,) = (one for one in made.snapshots[-1].schemes if one.action == "evict")
+    assert (evicts.scheme, evicts.applied_bytes_total) == ("evict-2", 0)
 
 
 def test_pages_that_are_swapped_in_vain_are_an_event_once() -> None:
@@ -133,3 +139,36 @@ def test_nothing_is_evicted_while_there_is_room() -> None:
     made.kernel.memory.swap_pages = SWAP_BYTES // PAGE_BYTES
     made.run(20)
     assert made.kernel.memory.counters.pswpout == 0
+
+
+@pytest.mark.parametrize("series", ["6.12", "6.18", "7.2", "7.3"])
+def test_page_cache_that_fills_the_slowest_node_makes_room(series: str) -> None:
+    """Without swap. DAMON's migration does not reclaim, so nothing could go down."""
+    events = (
+        cold("cold-fastest", FASTEST, 210),
+        cold("cold-middle", MIDDLE, 385),
+        hot("hot", SLOWEST, HOT_BYTES // MIB),
+    )
+    made = loop(series, "three-tier", *events, config=Config())
+    memory = made.kernel.memory
+
+    def fill() -> None:
+        memory.add_set(PageSet("cache", anon=False, mapped=False))
+        memory.populate("cache", memory.free_pages(SLOWEST), (SLOWEST,))
+        assert memory.free_pages(SLOWEST) < memory.nodes[SLOWEST].zones[-1].spec.high_pages
+
+    made.do(0.01, fill)
+    made.run(40)
+    above = sum(memory.pages_of_set("hot", node) for node in (FASTEST, MIDDLE))
+    assert above * PAGE_BYTES >= 0.9 * HOT_BYTES
+    # What counts as demoted has really left its node.
+    went = HOT_BYTES // PAGE_BYTES - above
+    for name, node in (("cold-fastest", FASTEST), ("cold-middle", MIDDLE)):
+        went += sum(memory.pages_of_set(name, other) for other in memory.nodes if other != node)
+    demoted = looked(made).demoted / PAGE_BYTES
+    assert 0 < demoted <= 2 * went
+    # Only as much was dropped as had to be.
+    dropped = sum(
+        one.applied_bytes_total for one in made.snapshots[-1].schemes if one.action == "evict"
+    )
+    assert 0 < dropped <= 3 * HOT_BYTES

@@ -52,7 +52,7 @@ def test_hint_faults_promote_within_the_limit_and_both_settings_come_back(series
     assert 0 <= int(limit) <= int(LIMIT)
     assert settings(made) == before
     last = made.before(10)
-    assert {one.action for one in last.schemes} == {"demote"}
+    assert {one.action for one in last.schemes} == {"demote", "evict"}
     assert [one.numa_node for one in last.hint_faults] == [0]
     assert last.promoter == "numa-balancing"
     assert not last.conflicts
@@ -87,8 +87,8 @@ def test_a_pause_stops_hint_faults_and_its_end_lets_them_go_on() -> None:
     made.ask(5.5, Verb.pause)
     made.do(8, lambda: seen.append(made.kernel.read(PROMOTE_RATE_LIMIT)))
     made.ask(9, Verb.resume)
-    made.do(15, lambda: seen.append(made.kernel.read(PROMOTE_RATE_LIMIT)))
-    made.run(16)
+    made.do(19, lambda: seen.append(made.kernel.read(PROMOTE_RATE_LIMIT)))
+    made.run(20)
     assert seen[0] == "0"
     assert int(seen[1]) > 0
 
@@ -178,7 +178,7 @@ def test_observe_changes_neither_setting() -> None:
     made.do(5, lambda: seen.append(settings(made)))
     made.run(6)
     assert seen == [("1", KERNEL_LIMIT)]
-    assert {one.action for one in made.snapshots[-1].schemes} == {"promote", "demote"}
+    assert {one.action for one in made.snapshots[-1].schemes} == {"promote", "demote", "evict"}
 
 
 @pytest.mark.parametrize("path", [NUMA_BALANCING, PROMOTE_RATE_LIMIT])

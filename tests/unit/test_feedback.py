@@ -93,6 +93,15 @@ def test_of_what_is_not_known_to_run_nothing_is_said() -> None:
     assert set(feedback.ready_inputs({UP.id: 1}, LIMITS)) == {UP.id}
 
 
+def test_eviction_that_grows_is_parked_at_the_first_look() -> None:
+    """An earlier tierd may have left it so. One that is parked stays so, without a command."""
+    out = migration(Direction.evict, 1, 1)
+    limits = replace(LIMITS, migrations=(*LIMITS.migrations, out))
+    (found,) = feedback.ready_inputs({out.id: 5_000_000}, limits).values()
+    assert found.value > TARGET
+    assert not feedback.ready_inputs({out.id: 1}, limits)
+
+
 @pytest.mark.parametrize("loop", [Controller.kernel, Controller.emulated])
 def test_who_measures_for_the_kernels_law_begins_with_what_is_safe(loop: Controller) -> None:
     limits = replace(LIMITS, controller=loop)

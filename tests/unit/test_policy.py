@@ -14,7 +14,7 @@ from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode, Tu
 from tierd.errors import TierdError, Unsupported
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities, Feature
-from tierd.plans import aims, sampling, visits
+from tierd.plans import sampling, visits
 from tierd.plans.damon import (
     Action,
     Filter,
@@ -27,7 +27,16 @@ from tierd.plans.damon import (
     Scheme,
     Weights,
 )
-from tierd.plans.plan import CLOSED_INPUT, TARGET, Controller, Direction, Plan, Sense, Visit
+from tierd.plans.plan import (
+    CLOSED_INPUT,
+    TARGET,
+    Controller,
+    Direction,
+    Migration,
+    Plan,
+    Sense,
+    Visit,
+)
 from tierd.plans.rates import QUOTA_PER_RATE_MAX, TRIED_PER_RATE_MAX
 from tierd.plans.sampling import (
     DEMAND_COLD_AGE,
@@ -77,7 +86,9 @@ def test_sockets_pair_with_their_nearest() -> None:
     far = frozenset({(0, 3), (1, 2)})
     plan = policy.plan(machine((0, 1), (2, 3), far=far), ALL, REGIONS)
     ids = {item.id for item in plan.migrations}
-    assert ids == {"demote-0-2", "demote-1-3", "promote-2-0", "promote-3-1"}
+    assert ids == {
+        *("demote-0-2", "demote-1-3", "promote-2-0", "promote-3-1", "evict-2", "evict-3")
+    }
 
 
 def test_equally_near_targets_share_the_rate() -> None:
@@ -112,12 +123,23 @@ def user_input(target: int) -> Goal:
     return Goal(Metric.user_input, target, current_value=target)
 
 
+def told_apart(plan: Plan, kdamond: int) -> tuple[list[Scheme], Scheme]:
+    """Return the schemes of a kdamond that only count, and the one that exchanges pages."""
+    schemes = plan.kdamonds[kdamond].context.schemes
+    (mover,) = [one.scheme for one in exchanges(plan) if one.kdamond == kdamond]
+    return list(schemes[:mover]), schemes[mover]
+
+
+def exchanges(plan: Plan) -> list[Migration]:
+    return [one for one in plan.of_regions if one.direction is not Direction.evict]
+
+
 @pytest.mark.parametrize("tuner", [Tuner.auto, Tuner.demand])
 def test_demand_senses_first_and_moves_by_a_goal_of_its_own(tuner: Tuner) -> None:
     plan = policy.plan(TWO, ALL, replace(REGIONS, tuner=tuner))
     assert plan.tuner.loop is Controller.demand
     for index, sense in enumerate((Sense.cold, Sense.hot)):
-        *sensing, mover = plan.kdamonds[index].context.schemes
+        sensing, mover = told_apart(plan, index)
         assert {one.action for one in sensing} == {Action.stat}
         assert {one.quota for one in sensing} == {Quota(bytes_max=0)}
         known = {s.scheme: s.sense for s in plan.sensors if s.kdamond == index}
@@ -149,9 +171,7 @@ def test_the_weights_of_heat_add_up_to_the_share_of_hits(least_bp: int) -> None:
 
 
 def test_demand_checks_each_page_for_promotion_only() -> None:
-    demote, promote = (
-        kdamond.context.schemes[-1] for kdamond in policy.plan(TWO, ALL, REGIONS).kdamonds
-    )
+    demote, promote = (told_apart(policy.plan(TWO, ALL, REGIONS), index)[1] for index in (0, 1))
     assert not demote.filters
     assert [one.type for one in promote.filters] == [FilterType.young]
     assert demote.pattern.age.min > promote.pattern.age.min
@@ -271,40 +291,10 @@ def test_observe_counts_the_memory_that_manage_would_move() -> None:
     assert [replace(scheme, action=Action.stat) for scheme in moved] == watched
 
 
-def test_memory_that_the_kernel_keeps_free_raises_both_targets() -> None:
-    floors = {0: GIB // 20}  # 5 %
-    demote, promote = policy.plan(TWO, ALL, Config(), free_floors=floors).of_regions
-    assert demote.aim.target_bp == 500 + aims.FLOOR_MARGIN_BP
-    assert promote.aim.target_bp == 9970 - (demote.aim.target_bp - 50)
-    assert demote.aim.target_bp + promote.aim.target_bp > 10_000
-
-
-@given(st.integers(1, GIB * 9 // 10))
-def test_a_goal_lies_above_what_the_kernel_keeps_free(floor: int) -> None:
-    """The kernel stops demotion at that floor, so a goal at or below it is never reached."""
-    for config in (Config(), KERNEL):
-        demote, promote = policy.plan(TWO, ALL, config, free_floors={0: floor}).of_regions
-        assert demote.aim.target_bp > demote.aim.measured_bp(GIB, floor) + 1
-        # Promotion may fill the node to below that goal, except for the share of exchanges.
-        overlap = demote.aim.target_bp + promote.aim.target_bp - 10_000
-        assert overlap == Config().headroom_bp + Config().used_bp - 10_000
-
-
-def test_without_known_floors_the_headroom_is_as_configured() -> None:
-    (demote, _) = policy.plan(TWO, ALL, Config(headroom_bp=1)).of_regions
-    assert demote.aim.target_bp == 1
-
-
-def test_goals_stay_within_bounds_if_the_kernel_keeps_a_whole_node_free() -> None:
-    for floor in (GIB, 2 * GIB):
-        demote, promote = policy.plan(TWO, ALL, Config(), free_floors={0: floor}).of_regions
-        assert (demote.aim.target_bp, promote.aim.target_bp) == (10_000, 20)
-
-
 def test_ages_need_fixed_intervals() -> None:
     plan = policy.plan(TWO, ALL, replace(REGIONS, cold_age_ms_min=30_000, hot_age_ms_min=150))
     assert plan.kdamonds[0].context.intervals.goal is None
-    demote, promote = (kdamond.context.schemes[-1] for kdamond in plan.kdamonds)
+    demote, promote = (told_apart(plan, index)[1] for index in (0, 1))
     assert (demote.pattern.age.min, promote.pattern.age.min) == (300, 2)
 
 
@@ -442,8 +432,7 @@ def test_every_plan_is_whole_and_within_bounds(
     floors = {node.id: floor for node in topology.nodes}
     plan = policy.plan(topology, can, config, free_floors=floors, swaps=swaps)
     assert len({item.id for item in plan.migrations}) == len(plan.migrations)
-    evicts = swaps and plan.tuner.loop is Controller.demand
-    last = topology.tiers[-1].nodes if evicts else ()
+    last = topology.tiers[-1].nodes if plan.tuner.loop is Controller.demand else ()
     wanted = {
         Direction.promote: {
             (n.id, to) for n in topology.nodes for to in topology.promotion_targets(n.id)
@@ -453,6 +442,8 @@ def test_every_plan_is_whole_and_within_bounds(
         },
         Direction.evict: {(node, node) for node in last if topology.promotion_targets(node)},
     }
+    evicts = [one for one in plan.migrations if one.direction is Direction.evict]
+    assert {one.files_only for one in evicts} <= {not swaps}
     for direction, ways in wanted.items():
         found = {
             (i.source_node, i.target_node) for i in plan.migrations if i.direction is direction

@@ -395,9 +395,9 @@ CHECKS = (
         "be swapped out. The kernel does so if demotion_enabled is on (TD012) and a slower node "
         "has room. Else a fast node swaps its own cold pages. While tierd runs with its tuner "
         "`demand`, it keeps room on every node that something is demoted to: on the slowest node "
-        "it evicts what is coldest there. It does not evict to swap that is in memory itself "
-        "(zram). If pages are swapped out of a node while a slower one has room, tierd reports the "
-        "event `inversion`.",
+        "it evicts what is coldest there. Without swap, or with swap in memory itself (zram), "
+        "this is page cache only. If pages are swapped out of a node while a slower one has room, "
+        "tierd reports the event `inversion`.",
         _swap,
     ),
     Check(

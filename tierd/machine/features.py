@@ -30,6 +30,7 @@ class Feature(StrEnum):
     effective_bytes = "effective_bytes"
     allow_filter = "allow_filter"
     ops_filters = "ops_filters"
+    unmapped_filter = "unmapped_filter"
     intervals_goal = "intervals_goal"
     node_goals = "node_goals"
     refresh_ms = "refresh_ms"
@@ -136,6 +137,12 @@ FEATURE_TABLE: dict[Feature, FeatureEntry] = {
         "all filters are in one list, whose order the kernel decides",
         BtfMember("damon_sysfs_scheme", "ops_filters"),
         StagedFile("ops_filters/nr_filters"),
+    ),
+    Feature.unmapped_filter: FeatureEntry(
+        "6.15",
+        "eviction of page cache also tries memory that programs share, in vain",
+        BtfName("DAMOS_FILTER_TYPE_UNMAPPED"),
+        StagedKeyword("filters/0/type", "unmapped"),
     ),
     Feature.intervals_goal: FeatureEntry(
         "6.15",

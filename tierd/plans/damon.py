@@ -65,6 +65,7 @@ class FilterType(StrEnum):
     young = "young"
     memcg = "memcg"
     anon = "anon"
+    unmapped = "unmapped"
 
 
 class Command(StrEnum):

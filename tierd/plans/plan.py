@@ -37,8 +37,8 @@ class Direction(StrEnum):
     promote = "promote"
     demote = "demote"
     evict = "evict"
-    """Out to swap, from a node that has no slower one. The target of such a migration is its
-    source."""
+    """To storage, from a node that has no slower one: page cache is dropped, and the rest goes to
+    swap. The target of such a migration is its source."""
 
 
 ACTIONS = {
@@ -155,10 +155,12 @@ class Migration:
     window_us: int
     reason: str
     grain: Grain = Grain.regions
+    files_only: bool = False
+    """Whether it moves page cache only, because there is no swap for the rest."""
 
     @property
     def begins_ready(self) -> bool:
-        """True if its quota grows at the start. Nothing is swapped out before that is wanted."""
+        """True if its quota grows at the start. Nothing is evicted before that is wanted."""
         return self.direction is not Direction.evict
 
 

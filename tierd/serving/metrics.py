@@ -259,8 +259,8 @@ METRICS = (
         "evicted_bytes_total",
         MetricType.counter,
         ("numa_node",),
-        "Memory of the slowest nodes that was sent to swap to keep room for demotion "
-        "(schemes/N/stats/sz_applied).",
+        "Memory of the slowest nodes that was evicted to make room for demotion: page cache was "
+        "dropped, the rest went to swap (schemes/N/stats/sz_applied).",
         _evicted,
     ),
     Metric(

@@ -45,6 +45,8 @@ class PageSet:
     at_random: bool = False
     cgroup: str = "/"
     anon: bool = True
+    mapped: bool = True
+    """Whether a program has it in its page tables. Page cache that is read and written is not."""
 
     def accessed_within(self, us: int) -> float:
         """Return the probability that a page is accessed within `us` microseconds."""
@@ -417,6 +419,8 @@ def matches(known: Filter, page_set: PageSet, folio_bytes: int) -> bool:
             return page_set.cgroup == known.path
         case FilterType.active:
             return page_set.rate_hz > 0
+        case FilterType.unmapped:
+            return not page_set.mapped
         case FilterType.hugepage_size:
             return known.min <= folio_bytes <= known.max
         case _:

@@ -1,9 +1,10 @@
-"""Decide how much room a node below must have, and how much cold memory goes to swap for it. Pure.
+"""Decide how much room a node below must have, and how much cold memory is evicted for it. Pure.
 
 A node that memory is demoted to needs free memory above the mark. At the mark the kernel begins to
-reclaim, and then pages go to swap that nobody has chosen. So demotion takes no more room than there
-is, and the slowest node makes room by eviction. Without swap nothing of this is needed: there the
-kernel only drops page cache.
+reclaim, and then pages go to swap that nobody has chosen. Where page cache fills the node, it has
+no room at all: DAMON's migration does not wait for reclaim, and some kernels copy the pages to the
+node that they are on. So demotion takes no more room than there is, and the slowest node makes
+room by eviction.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,23 +19,24 @@ from tierd.tuner.round import CLEAR_S, FastNode, Flow, Want
 from tierd.units import BP_MAX, format_rate, format_size
 
 # Demotion relies on so much of what left the slower node lately to leave it again. Promotion may
-# stop at any moment, and then what came down too much would have to be swapped out.
+# stop at any moment, and then what came down too much would have to be evicted.
 LEAVES_SHARE = 0.5
 
-# If nothing of what is tried can be swapped out, eviction tries this share of its wanted rate.
+# If nothing of what is tried can be evicted, eviction tries this share of its wanted rate.
 TRY_SHARE_MIN = 1 / 32
 
 
 def fits_bytes(node: FastNode, headroom: Mapping[int, int] | None = None) -> float:
     """Return how much the slower nodes can take in the next second before they are at the mark.
 
-    With `headroom`, before they lack some of it, so that nothing is evicted for what comes.
-    Without swap there is no limit.
+    With `headroom`, before they lack some of it, so that nothing is swapped out for what comes.
+    To drop cold page cache for it is all right.
     """
-    if not node.limits.swaps:
+    if not node.limits.evicts:
         return inf
+    kept = headroom if headroom and node.limits.swaps else {}
     targets = {flow.migration.target_node for flow in node.downs}
-    return sum(_fits_bytes(node, target, headroom or {}) for target in targets)
+    return sum(_fits_bytes(node, target, kept) for target in targets)
 
 
 def _fits_bytes(node: FastNode, target: int, headroom: Mapping[int, int]) -> float:
@@ -47,9 +49,10 @@ def _fits_bytes(node: FastNode, target: int, headroom: Mapping[int, int]) -> flo
 def headroom_bytes(node: FastNode) -> int:
     """Return what eviction keeps free on a node: as much as faster nodes make room ahead.
 
-    An exchange takes as much room here as it leaves, so it needs no more than this.
+    An exchange takes as much room here as it leaves, so it needs no more than this. With swap it
+    also keeps the headroom, because programs may need room here when nothing can be dropped.
     """
-    now, nodes = node.now, node.measurement.nodes
+    now, nodes, (flow,) = node.now, node.measurement.nodes, node.downs
     ahead = sum(
         min(
             one.rate_max_bytes_per_s * AHEAD_S,
@@ -58,14 +61,15 @@ def headroom_bytes(node: FastNode) -> int:
         for one in node.limits.migrations
         if one.direction is Direction.demote and one.target_node == node.id
     )
-    return now.mark_bytes + int(max(now.total_bytes * node.limits.headroom_bp / BP_MAX, ahead))
+    kept = 0.0 if flow.migration.files_only else node.limits.headroom_bp / BP_MAX
+    return now.mark_bytes + int(max(now.total_bytes * kept, ahead))
 
 
 def evict(node: FastNode, headroom: Mapping[int, int]) -> Want:
     """Return what the eviction of a node should do, by the headroom of each node.
 
     What is free beyond the headroom of other nodes counts as room, as long as this node is above
-    the mark: what comes up uses it, and leaves room here. So a short exchange swaps nothing out.
+    the mark: what comes up uses it, and leaves room here. So a short exchange evicts nothing.
     """
     (flow,), now = node.downs, node.now
     spare = sum(
@@ -77,7 +81,7 @@ def evict(node: FastNode, headroom: Mapping[int, int]) -> Want:
     lacks = max(lacks - spare, now.mark_bytes - now.free_bytes)
     if lacks < node.dead_bytes:
         return Want(0.0, f"parked: node {node.id} has room for what is demoted to it")
-    # Memory that cannot be swapped out would be tried again and again.
+    # Memory that cannot be evicted would be tried again and again.
     wanted = lacks / node.clear_s * max(TRY_SHARE_MIN, min(1.0, flow.habit.share_moved))
     rate = min(flow.rate_max_bytes_per_s, wanted)
     what = f"{format_size(lacks)} of room wanted on node {node.id}, which has no slower node"

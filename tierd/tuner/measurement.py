@@ -57,9 +57,16 @@ class Limits:
     """What hint faults bring up, if they promote."""
 
     @property
-    def swaps(self) -> bool:
-        """True if the slowest nodes send memory to swap to keep room."""
+    def evicts(self) -> bool:
+        """True if the slowest nodes evict memory to keep room."""
         return any(one.direction is Direction.evict for one in self.migrations)
+
+    @property
+    def swaps(self) -> bool:
+        """True if they send memory to swap for that."""
+        return any(
+            one.direction is Direction.evict and not one.files_only for one in self.migrations
+        )
 
     def moved_bytes(
         self, seen: "Measurement", *, source: int | None = None, to: int | None = None

@@ -12,7 +12,7 @@ from tierd.views.render import day, moment
 # More events than this are in `tierd events`.
 EVENTS_SHOWN = 12
 
-SUBTITLE = {"promote": "to faster memory", "demote": "to slower memory", "evict": "out to swap"}
+SUBTITLE = {"promote": "to faster memory", "demote": "to slower memory", "evict": "out to storage"}
 
 
 def decisions(recent: Sequence[Snapshot], status: Mapping[str, Any]) -> str:

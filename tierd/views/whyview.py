@@ -150,7 +150,7 @@ def sentence(state: str, scheme: Mapping[str, Any]) -> str:
 def path(scheme: Mapping[str, Any], begin: str, end: str) -> str:
     """Return from where to where a scheme moves memory, with words before the two places."""
     evicts = scheme["action"] == "evict"
-    target = "swap" if evicts else f"node{scheme['target_node']}"
+    target = "storage" if evicts else f"node{scheme['target_node']}"
     return f"{begin} node{scheme['source_node']} {end} {target}".strip()
 
 

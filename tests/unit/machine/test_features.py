@@ -140,7 +140,7 @@ def test_reading_a_real_kernel_tells_what_its_staged_scheme_shows(name: str) -> 
 
 SERIES = {
     "6.12": {"sysfs", "paddr", "migrate", "user_input_goal", "effective_bytes"},
-    "6.16": {"allow_filter", "ops_filters", "intervals_goal", "node_goals"},
+    "6.16": {"allow_filter", "ops_filters", "unmapped_filter", "intervals_goal", "node_goals"},
     "6.18": {"refresh_ms", "addr_unit"},
     "7.2": {"memcg_goals", "goal_tuner", "fail_charge", "pause"},
     "7.3": {"refresh_each"},

@@ -20,7 +20,7 @@ from tierd.machine.features import KDAMONDS
 from tierd.plans import damo_format
 from tierd.plans.changes import is_count
 from tierd.plans.damon import scheme_dir
-from tierd.plans.plan import Plan
+from tierd.plans.plan import Direction, Plan
 from tierd.sim import machine_model
 from tierd.sim.sim_kernel import SimKernel
 
@@ -97,7 +97,11 @@ def damo_folder() -> Path:
 @pytest.mark.parametrize("name", MACHINES)
 def test_damo_writes_what_we_write(series: str, name: str, tmp_path: Path) -> None:
     kernel, plan = made(series, name, Config(cold_age_ms_min=500))
-    aside = {f"{scheme_dir(one.kdamond, one.scheme)}/target_nid" for one in plan.sensors}
+    places = [(one.kdamond, one.scheme) for one in plan.sensors]
+    places += [
+        (one.kdamond, one.scheme) for one in plan.of_regions if one.direction is Direction.evict
+    ]
+    aside = {f"{scheme_dir(*place)}/target_nid" for place in places}
     assert without(damo_writes(kernel, plan, tmp_path), aside) == without(listed(plan), aside)
 
 
@@ -106,7 +110,7 @@ def listed(plan: Plan) -> dict[str, str]:
 
 
 def without(files: dict[str, str], aside: set[str]) -> dict[str, str]:
-    """Return the files without the targets of stat schemes: damo writes none for these."""
+    """Return the files without the targets of schemes that have none: damo does not write them."""
     assert aside < set(files)
     return {path: value for path, value in files.items() if path not in aside}
 

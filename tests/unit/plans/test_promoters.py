@@ -50,7 +50,7 @@ def test_by_default_schemes_promote_and_no_setting_changes() -> None:
 
 def test_with_hint_faults_no_scheme_and_no_sweep_promotes() -> None:
     made = plan()
-    assert {one.direction for one in made.migrations} == {Direction.demote}
+    assert {one.direction for one in made.migrations} == {Direction.demote, Direction.evict}
     assert {one.visit for one in made.sweeps} == {Visit.demote, Visit.age}
     (hinted,) = made.hint_faults
     assert (hinted.node, hinted.sources, hinted.rate_max_bytes_per_s) == (0, (1,), 200e6)
@@ -84,7 +84,7 @@ def test_the_bit_for_several_sockets_stays_where_there_are_several(
 
 def test_three_tiers_have_a_middle_node_that_only_demotes() -> None:
     made = plan(topology=machine((0,), (1,), (2,)))
-    assert [one.id for one in made.of_regions] == ["demote-0-1", "demote-1-2"]
+    assert [one.id for one in made.of_regions] == ["demote-0-1", "demote-1-2", "evict-2"]
     assert [one.node for one in made.hint_faults] == [0]
 
 
@@ -145,7 +145,7 @@ def test_auto_is_damon_where_hint_faults_would_break_another_setting(
 
 def test_observe_counts_both_ways_and_changes_nothing() -> None:
     made = plan(replace(HINTED, mode=Mode.observe))
-    assert {one.direction for one in made.migrations} == {Direction.promote, Direction.demote}
+    assert {one.direction for one in made.migrations} == set(Direction)
     assert not made.hint_faults
     assert not settings(made)
 

@@ -1,4 +1,4 @@
-"""Room below, and eviction for it: the demand tuner on a machine with swap."""
+"""Room below, and eviction for it: the demand tuner with and without swap."""
 
 from dataclasses import replace
 
@@ -22,11 +22,13 @@ from tierd.tuner import demand
 from tierd.tuner.demand import ControllerState
 from tierd.tuner.demotion import AHEAD_SHARE_MAX
 from tierd.tuner.evictions import LEAVES_SHARE, TRY_SHARE_MIN
-from tierd.tuner.measurement import Measurement, SchemeMeasurement
+from tierd.tuner.measurement import Limits, Measurement, SchemeMeasurement
 from tierd.tuner.round import LATE_MAX, Want
+from tierd.units import BP_MAX
 
 OUT = migration(Direction.evict, 1, 1)
 WITH_SWAP = replace(LIMITS, migrations=(DOWN, UP, OUT))
+FILES_ONLY = replace(LIMITS, migrations=(DOWN, UP, replace(OUT, files_only=True)))
 SLOW_BYTES = 2 * N
 # What eviction keeps free on the slow node.
 ROOM_BYTES = MARK + int(N * AHEAD_SHARE_MAX)
@@ -120,6 +122,26 @@ def test_without_room_demotion_waits() -> None:
     assert "waits: the slower node has no room; node 0 lacks 8 MiB" in want.reason
 
 
-def test_without_swap_the_room_below_does_not_count() -> None:
+@pytest.mark.parametrize("limits", [WITH_SWAP, FILES_ONLY])
+def test_with_page_cache_alone_demotion_waits_for_room_too(limits: Limits) -> None:
+    """A kernel may copy pages to the node that they are on, where no room is."""
+    for room in (0, 3 * MIB):
+        decision = decide(below(MARK + room, lacks=8 * MIB), limits=limits)
+        assert decision.wants[DOWN.id].bytes_per_s == room
+        assert decision.wants[OUT.id].bytes_per_s > 0
+
+
+def test_only_with_swap_headroom_is_kept_on_a_large_slow_node() -> None:
+    """Page cache is worth more than free memory."""
+    seen = below(0)
+    large = replace(seen.nodes[1], total_bytes=1000 * N)
+    seen = replace(seen, nodes={**seen.nodes, 1: large})
+    kept = decide(seen, limits=WITH_SWAP).headroom_bytes[1]
+    assert kept == MARK + 1000 * N * LIMITS.headroom_bp // BP_MAX
+    assert kept > ROOM_BYTES
+    assert decide(seen, limits=FILES_ONLY).headroom_bytes[1] == ROOM_BYTES
+
+
+def test_without_eviction_the_room_below_does_not_count() -> None:
     seen = below(0, lacks=8 * MIB)
     assert decide(seen).wants[DOWN.id].bytes_per_s == 8 * MIB

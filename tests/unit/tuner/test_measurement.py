@@ -49,8 +49,12 @@ def sample(
             each = counted.get(one.scheme, each)
         tried[one.kdamond][one.scheme] = round(windows * (GIB if one.sense is Sense.all else each))
     schemes = {
-        item.kdamond: SchemeSample(item.scheme, *moved.get(item.id, (0, 0)), 0, 4096)
-        for item in PLAN.migrations
+        index: tuple(
+            SchemeSample(item.scheme, *moved.get(item.id, (0, 0)), 0, 4096)
+            for item in PLAN.migrations
+            if item.kdamond == index
+        )
+        for index in tried
     }
     return Sample(
         monotonic_s=at_s,
@@ -65,8 +69,7 @@ def sample(
         ),
         watermarks=(Watermarks(0, 1 * MIB, 2 * MIB, 3 * MIB, 4 * MIB, 5 * MIB),),
         kdamonds=tuple(
-            KdamondSample(index, "on", 100 + index, (schemes[index],), tried[index])
-            for index in tried
+            KdamondSample(index, "on", 100 + index, schemes[index], tried[index]) for index in tried
         ),
         pressure=Pressure(some_us),
         pgmigrate_success=0,
@@ -202,7 +205,8 @@ def test_counters_that_began_anew_are_no_reading() -> None:
 
 def test_quotas_are_of_kdamonds_that_run() -> None:
     now = sample()
-    assert measurement.quotas(PLAN, now) == {"promote-1-0": 4096, "demote-0-1": 4096}
+    up, down = {"promote-1-0": 4096, "evict-1": 4096}, {"demote-0-1": 4096}
+    assert measurement.quotas(PLAN, now) == up | down
     first, second = now.kdamonds
     off = replace(now, kdamonds=(replace(first, state="off"), second))
-    assert measurement.quotas(PLAN, off) == {"promote-1-0": 4096}
+    assert measurement.quotas(PLAN, off) == up
