@@ -44,6 +44,8 @@ class ClimbHeat:
     """The same share, averaged over CALM_S whether heat is calm or not."""
     swing: float = 0.0
     """How far this share usually is from its average."""
+    swing_before: float = 0.0
+    """The same before the share last rose above its average. A rise does not make itself usual."""
 
     @property
     def above_share(self) -> float:
@@ -99,10 +101,10 @@ def _averaged(before: ClimbHeat, heat: float, above: float, seconds: float) -> C
     share = moving(now.average_share, now.below_share, seconds, CALM_S)
     # By chance it rises as often as it falls. Only rises count, and twice: a fall may come from a
     # round that helped.
-    # A rise that goes on must not become a usual swing.
-    swing = 2 * min(max(0.0, now.below_share - share), WAKES_SHARE)
-    swing = moving(now.swing, swing, seconds, CALM_S)
-    return replace(now, average_share=share, swing=swing)
+    rises_by = max(0.0, now.below_share - share)
+    swing = moving(now.swing, 2 * min(rises_by, WAKES_SHARE), seconds, CALM_S)
+    swing_before = now.swing_before if rises_by else swing
+    return replace(now, average_share=share, swing=swing, swing_before=swing_before)
 
 
 def _has_risen(now: ClimbHeat, heat: float, calm: float) -> bool:
@@ -110,4 +112,4 @@ def _has_risen(now: ClimbHeat, heat: float, calm: float) -> bool:
         return False
     if heat > WAKES_TIMES * (calm + now.above):
         return True
-    return now.below_share > now.calm_share + WAKES_SHARE + WAKES_SWINGS * now.swing
+    return now.below_share > now.calm_share + WAKES_SHARE + WAKES_SWINGS * now.swing_before

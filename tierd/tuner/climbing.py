@@ -31,9 +31,12 @@ LEFT_WINDOWS = 5
 
 # A drain that takes longer than CLOSE_S may pass the rate limit. Then both sweeps are held where
 # they are, for so many lags, or for a round if that is longer. When they go on, the pages between
-# them were cleared longer ago than the lag. These pages are few. To go around the node takes a
-# round.
+# them were cleared longer ago than the lag. To go around the node takes a round.
 HELD_LAGS = 4
+
+# So they only go on if these pages are few, as a share of all, or were not held for longer than the
+# way between the two takes. Else too many of them look young, and come up.
+FEW_SHARE = 1 / 16
 
 # If the sweep that promotes is behind by more than so many times the lag, it comes closer first.
 FAR = 2.0
@@ -137,6 +140,8 @@ def _following(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
 
 
 def _holding(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
+    if _are_old(now, seen):
+        return _enter(now, Stage.waits), {}
     if not room.stopped and room.spare_bytes > 0:
         after, gates = _following(now, seen)
         promote = until(room.spare_bytes, now.yield_share, seen)
@@ -144,6 +149,12 @@ def _holding(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
         return after, gates if promote.then_open else {Visit.clear: clear, Visit.promote: promote}
     # When it has taken too long, the sweeps go around the node before they go on.
     return (_enter(now, Stage.waits), {}) if now.stage_s >= now.stage_ends_s else (now, {})
+
+
+def _are_old(now: Climb, seen: Seen) -> bool:
+    """Return whether many pages between two sweeps that are held were cleared long ago."""
+    many = seen.behind_bytes > FEW_SHARE * seen.round_bytes
+    return many and now.stage_s > seen.behind_bytes / seen.bytes_per_s
 
 
 def _beginning(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:

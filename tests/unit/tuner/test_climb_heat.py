@@ -129,3 +129,19 @@ def test_heat_that_swings_as_usual_does_not_end_a_rest() -> None:
         heat = 100.0 + (15 if step % 2 else -15)
         now, _ = climbing.step(now, visited(heat=heat), FULL, IDLE_S)
         assert now.calm
+
+
+def test_a_rise_does_not_make_itself_usual() -> None:
+    """The share of the heat below goes from a third to six tenths within half a minute.
+
+    It is slower than a step, so it would become a usual swing before it is far enough.
+    """
+    now, has_risen = calm(30.0, 70.0), False
+    for second in range(30):
+        below = 30.0 + second
+        now, has_risen = felt(now, below, 100.0 - below, 1.0)
+        if has_risen:
+            break
+    assert has_risen
+    assert now.swing > 0
+    assert now.swing_before == 0

@@ -9,8 +9,8 @@ from tierd.plans.plan import Visit
 from tierd.plans.visits import VISITED_PER_RATE_MAX
 from tierd.tuner import climbing
 from tierd.tuner.climb import Climb, Stage
-from tierd.tuner.climbing import CLOSE_S, HELD_LAGS
-from tierd.tuner.gate import CLOSED, OPEN, Gate, Room
+from tierd.tuner.climbing import CLOSE_S, FEW_SHARE, HELD_LAGS
+from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
 
 LAG_S = 3.0
 BEHIND = LAG_S * SPEED
@@ -19,9 +19,9 @@ STOPPED = replace(ROOM, stopped="tasks wait for memory")
 OVER = replace(ROOM, stopped="it has moved more than its rate allows", over_rate=True)
 
 
-def held() -> Climb:
-    after, _ = climbing.step(taking(lag_s=LAG_S), visited(behind=BEHIND), STOPPED, 100 * IDLE_S)
-    return after
+def held(seen: Seen | None = None) -> Climb:
+    seen = seen or visited(behind=BEHIND)
+    return climbing.step(taking(lag_s=LAG_S), seen, STOPPED, 100 * IDLE_S)[0]
 
 
 def test_a_long_drain_is_not_made_when_nothing_may_come_up() -> None:
@@ -92,9 +92,9 @@ def test_a_lag_that_has_become_shorter_brings_them_closer() -> None:
 
 
 def test_in_the_end_they_go_around_the_node_first() -> None:
-    seen = visited(behind=BEHIND)
+    seen = few_between()
     longest_s = max(HELD_LAGS * LAG_S, seen.round_s)
-    almost = replace(held(), stage_s=0.9 * longest_s - seen.seconds)
+    almost = replace(held(seen), stage_s=0.9 * longest_s - seen.seconds)
     assert climbing.step(almost, seen, STOPPED, 100 * IDLE_S)[0].stage is Stage.holds
     longer = replace(almost, stage_s=longest_s)
     waits, gates = climbing.step(longer, seen, STOPPED, 100 * IDLE_S)
@@ -102,6 +102,25 @@ def test_in_the_end_they_go_around_the_node_first() -> None:
     after, gates = climbing.step(waits, seen, ROOM, 100 * IDLE_S)
     assert after.stage is Stage.clears
     assert gates[Visit.promote].after_s > seen.round_s - LAG_S
+
+
+def test_they_go_around_sooner_if_many_pages_were_cleared_long_ago() -> None:
+    """In a lag and as much time again, far more pages look young."""
+    many = visited(behind=BEHIND)
+    between_s = BEHIND / SPEED
+    assert FEW_SHARE * many.round_bytes < BEHIND
+    for held_s, seen, stage in (
+        (0.5 * between_s, many, Stage.takes),
+        (1.5 * between_s, many, Stage.waits),
+        (1.5 * between_s, few_between(), Stage.takes),
+    ):
+        before = replace(held(), stage_s=held_s)
+        assert climbing.step(before, seen, ROOM, 100 * IDLE_S)[0].stage is stage
+
+
+def few_between() -> Seen:
+    """Return what is seen on a node that is much larger than what lies between the sweeps."""
+    return replace(visited(behind=BEHIND), round_bytes=round(2 * BEHIND / FEW_SHARE))
 
 
 def test_no_room_is_kept_for_a_drain_that_is_not_made() -> None:
