@@ -8,6 +8,8 @@ from tierd.sim import machine_model
 
 pytestmark = pytest.mark.vm
 
+MOVES = {"migrate_hot", "migrate_cold", "pageout"}
+
 
 def test_a_kill_at_any_moment_leaves_nothing_unlimited_and_all_can_be_undone() -> None:
     facts = told("7.2", machine_model.load("two-tier"), "kills")
@@ -19,14 +21,14 @@ def test_a_kill_at_any_moment_leaves_nothing_unlimited_and_all_can_be_undone() -
     for kill in kills:
         assert kill["saved"] or kill["nr"] == "0", kill
         for action, quota, effective in kill["quotas"]:
-            assert action in ("migrate_hot", "migrate_cold")
+            assert action in MOVES
             assert int(quota) > 0, kill
             assert int(effective) <= int(quota), kill
     for kill in kills[1::2]:
         assert kill["restored"] == 0
         assert kill["left"] == facts["neighbourhood_before"]
     growing = facts["growing"]
-    assert {action for action, *_ in growing["grown"]} == {"migrate_cold", "migrate_hot"}
+    assert {action for action, *_ in growing["grown"]} == MOVES
     assert growing["told"] == [0, "kdamonds with parked quotas until tierd is back: 0-1\n"]
     assert growing["pids"] == facts["pids_running"] == facts["pids_adopted"]
     assert -1 not in facts["pids_running"]
