@@ -71,7 +71,7 @@ def test_the_slowest_node_makes_its_headroom_by_swapping_its_own_pages(facts: Fa
     before, after = facts["full"][1], facts["evicted"]
     assert after["evicted"] - before["evicted"] >= EVICTED_BYTES
     assert swapped(after, SLOWEST) - swapped(before, SLOWEST) >= EVICTED_BYTES
-    assert "evict-2: eviction from node2 to swap" in after["why"]
+    assert "evict-2: eviction from node2 to storage" in after["why"]
 
 
 def test_with_every_tier_full_the_exchange_goes_on(facts: Facts) -> None:
