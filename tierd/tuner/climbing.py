@@ -34,8 +34,8 @@ LEFT_WINDOWS = 5
 # them were cleared longer ago than the lag. To go around the node takes a round.
 HELD_LAGS = 4
 
-# So they only go on if these pages are few, as a share of all, or were not held for longer than the
-# way between the two takes. Else too many of them look young, and come up.
+# They go on if these pages are at most this share of a round. If they are more, the hold must be
+# shorter than the time that a sweep needs for them. Else too many of them look young, and come up.
 FEW_SHARE = 1 / 16
 
 # If the sweep that promotes is behind by more than so many times the lag, it comes closer first.
