@@ -8,11 +8,13 @@ from itertools import pairwise
 import pytest
 
 from tests.sim.loop import KDAMONDS, MIB, Disk, Loop, cold, hot, loop
+from tierd import planning
 from tierd.configuration.config import Config, Mode, OnConflict, OnStop, Tuner
 from tierd.errors import ConfigError, Conflict, ExitCode, Unsupported
 from tierd.loop import daemon, supervise
 from tierd.loop.running import Running
 from tierd.machine import discovery
+from tierd.plans.damon import scheme_dir
 from tierd.record.snapshot import Snapshot, State
 from tierd.serving.inbox import Event, Verb
 from tierd.sim.sim_kernel import SimKernel
@@ -47,8 +49,11 @@ def test_with_no_config_it_starts_runs_and_leaves_no_trace(series: str, name: st
     assert all(kdamond.up for kdamond in during.kdamonds)
 
 
-@pytest.mark.parametrize("series", ["6.12", "7.2", "7.3"])
-def test_hot_pages_go_up_and_cold_pages_go_down(series: str) -> None:
+@pytest.mark.parametrize(("series", "times"), [("6.12", 2.5), ("7.2", 2), ("7.3", 2)])
+def test_hot_pages_go_up_and_cold_pages_go_down(series: str, times: float) -> None:
+    """On 6.12 a command is late by up to half a second. In 18 runs with slightly other sizes 121 to
+    177 MiB went down there, and 112 to 170 before page cache could be evicted.
+    """
     made = loop(series, "two-tier", cold("cold", 0, 380), hot("hot", 1, 64))
     assert made.run(60) is ExitCode.ok
     assert made.share("hot", 0) > 0.9
@@ -57,8 +62,7 @@ def test_hot_pages_go_up_and_cold_pages_go_down(series: str) -> None:
     assert moved["promote-1-0"] + moved["promote-pages-1-0"] >= 0.9 * 64 * 2**20
     ahead = AHEAD_SHARE * 512 * 2**20
     demoted = moved["demote-0-1"] + moved["demote-pages-0-1"]
-    # In 18 runs with slightly other sizes (6.12): 121 to 177 MiB.
-    assert 0 < demoted <= 2.5 * 64 * 2**20 + ahead
+    assert 0 < demoted <= times * 64 * 2**20 + ahead
 
 
 def test_observing_moves_nothing() -> None:
@@ -415,8 +419,10 @@ def test_replacing_config_by_the_same_is_no_change() -> None:
     made.do(3.4, lambda: writes.update(count=len(made.kernel.journal)))
     made.run(3.9)
     after = [w.path for w in made.kernel.journal[writes["count"] :] if w.at_us < 3_900_000]
+    plan = planning.plan_here(made.kernel, made.config)
     # A tick may open a sweep.
-    assert not [path for path in after if not path.endswith(("/state", "/current_value"))]
+    may = tuple(f"{scheme_dir(one.kdamond, one.scheme)}/quotas/goals/" for one in plan.sweeps)
+    assert not [one for one in after if not (one.endswith("/state") or one.startswith(may))]
 
 
 def test_when_a_tier_goes_everything_stops_until_it_is_back(
