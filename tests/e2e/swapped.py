@@ -14,6 +14,7 @@ from typing import Any
 from tests.contract.sets import PAGE, WorkloadSets
 from tests.e2e import inside
 from tests.e2e.inside import MIB, note
+from tierd.tuner.demotion import AHEAD_SHARE_MAX
 
 # The nodes of the machine `three-tier`, fastest first.
 FASTEST, MIDDLE, SLOWEST = 1, 0, 2
@@ -31,8 +32,9 @@ TURNS = 3
 # What a program takes at once on the middle node, several times its headroom. It is bound to the
 # node, so the kernel has to reclaim there.
 BURST_BYTES = 48 * MIB
-# What is left free above the headroom of the slowest node when it is full.
+# What is left free above what eviction keeps on the slowest node, when it is full.
 ABOVE_BYTES = 16 * MIB
+HEADROOM_SHARE = 0.005
 
 # With more headroom on a full machine, eviction has to make it.
 DEMOTES = "neighbours:\n  demotion_enabled: on\n"
@@ -119,10 +121,16 @@ def turn(sets: WorkloadSets, name: str) -> float:
     return round(took_s, 1)
 
 
-def headroom(node: int) -> int:
-    """Return how much tierd wants to be free on a node."""
-    nodes = {one["numa_node"]: one for one in inside.status()["nodes"]}
-    return int(nodes[node]["headroom_target_bytes"])
+def kept_bytes() -> int:
+    """Return how much eviction may keep free on the slowest node, at most.
+
+    It is the mark of the kernel, the headroom of half a percent, and a share of the faster nodes.
+    """
+    zones = Path("/proc/zoneinfo").read_text().split(f"Node {SLOWEST}, zone")[1:]
+    high = sum(int(zone.split(" high ")[1].split()[0]) for zone in zones if " high " in zone)
+    faster = inside.total_bytes(FASTEST) + inside.total_bytes(MIDDLE)
+    share = AHEAD_SHARE_MAX * faster + HEADROOM_SHARE * inside.total_bytes(SLOWEST)
+    return high * PAGE + int(share)
 
 
 def main() -> int:
@@ -158,7 +166,7 @@ def main() -> int:
     facts["roomy"] = [before, counts()]
 
     # Less would wake kswapd, and it swaps out much more than is lacking.
-    fill(sets, "cold-slowest", SLOWEST, headroom(SLOWEST) + ABOVE_BYTES)
+    fill(sets, "cold-slowest", SLOWEST, kept_bytes() + ABOVE_BYTES)
     time.sleep(SETTLE_S)
     before = counts()
     facts["full_s"] = [turn(sets, name) for name in names[TURNS:]]

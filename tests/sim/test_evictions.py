@@ -172,3 +172,16 @@ def test_page_cache_that_fills_the_slowest_node_makes_room(series: str) -> None:
         one.applied_bytes_total for one in made.snapshots[-1].schemes if one.action == "evict"
     )
     assert 0 < dropped <= 3 * HOT_BYTES
+
+
+@pytest.mark.parametrize("swap_bytes", [0, SWAP_BYTES])
+def test_only_nodes_that_demote_report_a_headroom(swap_bytes: int) -> None:
+    """Alerts take each node with a headroom for a fast one. What is evicted keeps room too."""
+    made = loop("7.2", "three-tier", cold("cold", SLOWEST, 300), config=Config())
+    made.kernel.memory.swap_pages = swap_bytes // PAGE_BYTES
+    made.run(20)
+    last = made.snapshots[-1]
+    assert "evict-2" in [one.scheme for one in last.schemes]
+    headroom = {one.numa_node: one.headroom_target_bytes for one in last.nodes}
+    assert headroom[SLOWEST] is None
+    assert all(headroom[node] for node in (FASTEST, MIDDLE))

@@ -13,7 +13,6 @@ from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import Rival
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
-from tierd.plans.damon import Metric
 from tierd.plans.groups import NO_ROLES, Roles
 from tierd.plans.plan import OPEN_INPUT, Aim, Direction, Grain, HintFaults, Migration, Visit
 from tierd.record.scheme_totals import Series, Totals
@@ -29,6 +28,7 @@ from tierd.record.snapshot import (
     State,
 )
 from tierd.topology import Topology
+from tierd.units import BP_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +182,11 @@ def _has_sensors(running: Running, node: int) -> bool:
 
 
 def _headroom_bytes(running: Running, node: NodeSample) -> int | None:
-    if node.node in running.tuning.headroom_bytes:
-        return running.tuning.headroom_bytes[node.node]
+    """Return what demotion keeps free. What eviction keeps free is not for programs."""
     for one in running.applied.plan.migrations if running.applied else ():
-        if one.aim.metric is Metric.node_mem_free_bp and one.aim.node == node.node:
-            return node.total_bytes * one.aim.target_bp // 10_000
+        if one.direction is Direction.demote and one.source_node == node.node:
+            planned = node.total_bytes * one.aim.target_bp // BP_MAX
+            return running.tuning.headroom_bytes.get(node.node, planned)
     return None
 
 
