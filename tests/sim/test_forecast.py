@@ -1,5 +1,6 @@
 """Trials of `tierd simulate` on the simulated kernel, and when it says that it cannot tell."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -8,9 +9,9 @@ import pytest
 from tierd.configuration.config import Config
 from tierd.profile.load import Heat, Load, Stretch, Work
 from tierd.sim import forecast, trial, work_file
-from tierd.sim.forecast import Trials
+from tierd.sim.forecast import Shown, Trials
 from tierd.sim.sim_kernel import SimKernel
-from tierd.sim.trial import Size
+from tierd.sim.trial import Seen, Size
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -67,7 +68,7 @@ def test_it_says_when_it_cannot_tell(work: Work, size: Size, said: str) -> None:
 
 
 def test_a_point_between_trials_says_that_it_was_not_simulated() -> None:
-    trials = Trials({4 * GIB: (0.45, 0.4, 1e6), 16 * GIB: (0.98, 0.9, 2e6)})
+    trials = Trials({4 * GIB: Shown((0.45,), 0.4, 1e6), 16 * GIB: Shown((0.98,), 0.9, 2e6)})
     simulated, between = (
         forecast.point(WORK, trials, Size(size * GIB, 32 * GIB)) for size in (4, 8)
     )
@@ -75,6 +76,46 @@ def test_a_point_between_trials_says_that_it_was_not_simulated() -> None:
     assert simulated.moved_bytes_per_day == 1e6 * 86_400
     assert between.worst_minute is None
     assert 0.45 < between.guess.served < 0.98
+
+
+def test_a_trial_settles_for_as_long_as_more_is_served_each_minute() -> None:
+    """With so low a rate, half a minute is far too short."""
+    slow = Config(rate_max_bytes_per_s=5_000_000)
+    (seen,) = trial.run(SIZE, [LOAD], slow, minutes=BRIEF)
+    (default,) = trial.run(SIZE, [LOAD], Config(), minutes=BRIEF)
+    assert seen.steady > default.steady - 0.05
+
+
+@pytest.mark.parametrize(
+    ("served", "typical", "seeds"),
+    [((0.7, 0.72, 0.0), 0.71, [1, 2]), ((0.4, 0.7, 0.72), 0.7, [1, 2, 3])],
+)
+def test_a_third_trial_decides_where_two_differ(
+    monkeypatch: pytest.MonkeyPatch,
+    served: tuple[float, ...],
+    typical: float,
+    seeds: list[int],
+) -> None:
+    asked: list[int] = []
+
+    def run(
+        _size: Size,
+        _loads: Sequence[Load],
+        _config: Config,
+        seed: int,
+        _minutes: tuple[float, float],
+    ) -> tuple[Seen, ...]:
+        asked.append(seed)
+        return (Seen((served[seed - 1],) * 2, 1e6 * seed),)
+
+    monkeypatch.setattr(trial, "run", run)
+    size = Size(16 * GIB, 32 * GIB)
+    trials = forecast.tried(WORK, [size], Config(), processes=1)
+    assert asked == seeds
+    shown = forecast.point(WORK, trials, size)
+    assert shown.guess.served == pytest.approx(typical)
+    assert shown.worst_minute == min(served[seed - 1] for seed in seeds)
+    assert shown.guess.low <= min(served[seed - 1] for seed in seeds)
 
 
 FILE = """{"schema": "tierd.workload/1", "drift_per_minute": "1%", "piece": "2MiB", "memory": [

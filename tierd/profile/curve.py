@@ -113,22 +113,25 @@ def rising(values: Sequence[float]) -> list[float]:
     return found
 
 
-def guess(work: Work, share: float, fast_bytes: float, *, simulated: bool) -> Guess:
-    """Return the interval around a share."""
+def guess(
+    work: Work, share: float, fast_bytes: float, trials: Sequence[float] | None = None
+) -> Guess:
+    """Return the interval around a share. It holds what each trial of this size served, if any."""
     sampled = Z * sampling_error(work, fast_bytes)
-    around = TRIAL_ERROR if simulated else TRIAL_ERROR + BETWEEN_ERROR
+    around = TRIAL_ERROR + BETWEEN_ERROR if trials is None else TRIAL_ERROR
     half = sqrt(sampled**2 + around**2)
     low, high = share - half, min(share + half, work.best(fast_bytes) + sampled)
     if work.capped:
         # How hot the hottest pages are was continued from those below them, and not seen.
-        seen = Work(work.about, work.capped).best(USABLE * fast_bytes)
-        low -= max(0.0, work.best(USABLE * fast_bytes) - seen)
+        shown = Work(work.about, work.capped).best(USABLE * fast_bytes)
+        low -= max(0.0, work.best(USABLE * fast_bytes) - shown)
     if work.level and work.dense:
         least, most = (Work("", one).best(USABLE * fast_bytes) for one in (work.level, work.dense))
         best = work.best(USABLE * fast_bytes)
         low -= max(0.0, best - least)
         high = max(high, share + half + max(0.0, most - best))
-    return Guess(share, max(0.0, min(low, share)), min(1.0, max(high, share)))
+    seen = (share, *(trials or ()))
+    return Guess(share, max(0.0, min(low, *seen)), min(1.0, max(high, *seen)))
 
 
 def sampling_error(work: Work, fast_bytes: float) -> float:

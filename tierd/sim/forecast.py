@@ -1,9 +1,10 @@
 """What a machine of another size would do with the same programs: the work of `tierd simulate`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
+from statistics import median
 
 from tierd.configuration.config import Config, Mode
 from tierd.profile import curve
@@ -21,22 +22,50 @@ MINUTES = (trial.SETTLE_MINUTES, trial.PART_MINUTES)
 
 DAY_S = 86_400
 
+Seen = tuple[trial.Seen, ...]
+"""What each load of one trial came to."""
+
 # How much of a tier the programs may fill. With more, an allocation may find no room.
 FULL = 0.97
 # Slow memory that is added if its size is not given: what does not fit above, and some room.
 SPARE = 1.15
 
 
+# Trials of a size differ by chance: by what lies where at first, and which regions DAMON samples.
+# Where the first ones differ much, one more decides, because the median of three drops the outlier.
+SEEDS = (1, 2)
+SEED_MORE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the trials of one size showed."""
+
+    served: tuple[float, ...]
+    """The share that was served over all the time, in each trial."""
+    worst_minute: float
+    """The worst of all trials."""
+    moved_bytes_per_s: float
+
+    @property
+    def typical(self) -> float:
+        return median(self.served)
+
+    @property
+    def differ(self) -> bool:
+        """True if the trials differ by more than trials usually do."""
+        return max(self.served) - min(self.served) > curve.TRIAL_ERROR
+
+
 @dataclass(frozen=True, slots=True)
 class Trials:
     """What the trials showed, by the size of fast memory."""
 
-    seen: dict[int, tuple[float, float, float]] = field(default_factory=dict)
-    """The share over all the time, the worst minute, and the bytes moved per second."""
+    seen: dict[int, Shown] = field(default_factory=dict)
 
     @property
     def anchors(self) -> list[Anchor]:
-        return [Anchor(size, shares[0]) for size, shares in self.seen.items()]
+        return [Anchor(size, shown.typical) for size, shown in self.seen.items()]
 
 
 def slow_bytes(work: Work, fast_bytes: int, given: int | None) -> int:
@@ -48,49 +77,72 @@ def slow_bytes(work: Work, fast_bytes: int, given: int | None) -> int:
 
 
 def tried(work: Work, sizes: Sequence[Size], config: Config, processes: int) -> Trials:
-    """Run a trial of each size, several at once."""
-    loads = [stretch.load for stretch in work.stretches]
+    """Run the trials of each size, several at once."""
     # Nodes and cgroups of a configuration are those of another machine.
     config = replace(config, mode=Mode.manage, tiers=None, cgroups=(), shares=())
-    if processes > 1 and len(sizes) > 1:
-        # A new process knows nothing of this one's sockets and signals.
-        with ProcessPoolExecutor(min(processes, len(sizes)), get_context("spawn")) as pool:
-            waiting = [pool.submit(trial.run, one, loads, config, 1, MINUTES) for one in sizes]
-            found = [one.result() for one in waiting]
-    else:
-        found = [trial.run(size, loads, config, 1, MINUTES) for size in sizes]
-    return Trials(
-        {size.fast_bytes: _weighed(work, seen) for size, seen in zip(sizes, found, strict=True)}
-    )
+    seen = {size: list[Seen]() for size in sizes}
+    jobs = [(size, seed) for size in sizes for seed in SEEDS]
+    while jobs:
+        for (size, _), found in zip(jobs, _run(work, jobs, config, processes), strict=True):
+            seen[size].append(found)
+        jobs = [
+            (size, SEED_MORE)
+            for size, trials in seen.items()
+            if len(trials) == len(SEEDS) and _shown(work, trials).differ
+        ]
+    return Trials({size.fast_bytes: _shown(work, trials) for size, trials in seen.items()})
 
 
-def _weighed(work: Work, seen: Sequence[trial.Seen]) -> tuple[float, float, float]:
+def _run(
+    work: Work, jobs: Sequence[tuple[Size, int]], config: Config, processes: int
+) -> Iterator[Seen]:
+    """Run a trial for each size and seed."""
+    loads = [stretch.load for stretch in work.stretches]
+    if processes == 1 or len(jobs) == 1:
+        yield from (trial.run(size, loads, config, seed, MINUTES) for size, seed in jobs)
+        return
+    # A new process knows nothing of this one's sockets and signals.
+    with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn")) as pool:
+        waiting = [
+            pool.submit(trial.run, size, loads, config, seed, MINUTES) for size, seed in jobs
+        ]
+        yield from (one.result() for one in waiting)
+
+
+def _shown(work: Work, trials: Sequence[Seen]) -> Shown:
+    """Return what trials of the same size showed, each load by its share of the time."""
     touches = [one.share * one.load.touches_hz for one in work.stretches]
     whole = sum(touches)
-    served = (
+    served = tuple(
         sum(part * one.steady for part, one in zip(touches, seen, strict=True)) / whole
         if whole
         else 1.0
+        for seen in trials
     )
-    moved = sum(
-        stretch.share * one.moved_bytes_per_s
-        for stretch, one in zip(work.stretches, seen, strict=True)
+    moved = (
+        sum(
+            stretch.share * one.moved_bytes_per_s
+            for stretch, one in zip(work.stretches, seen, strict=True)
+        )
+        for seen in trials
     )
-    return served, min(one.worst_minute for one in seen), moved
+    worst = min(one.worst_minute for seen in trials for one in seen)
+    return Shown(served, worst, median(moved))
 
 
 def point(work: Work, trials: Trials, size: Size) -> Point:
     """Return what a size would do."""
     seen = trials.seen.get(size.fast_bytes)
     share = curve.served(work, trials.anchors, size.fast_bytes)
+    found = None if seen is None else seen.served
     return Point(
         fast_bytes=size.fast_bytes,
         slow_bytes=size.slow_bytes,
-        guess=curve.guess(work, share, size.fast_bytes, simulated=seen is not None),
+        guess=curve.guess(work, share, size.fast_bytes, found),
         best=work.best(curve.USABLE * size.fast_bytes),
         simulated=seen is not None,
-        worst_minute=None if seen is None else seen[1],
-        moved_bytes_per_day=None if seen is None else seen[2] * DAY_S,
+        worst_minute=None if seen is None else seen.worst_minute,
+        moved_bytes_per_day=None if seen is None else seen.moved_bytes_per_s * DAY_S,
         cannot_tell=cannot_tell(work, size),
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
 from random import Random
+from statistics import fmean
 
 from tierd.configuration.config import Config
 from tierd.loop.running import Running
@@ -40,7 +41,12 @@ MINUTE_S = 60.0
 # Programs that have run for hours have settled. So in the first minutes of a trial pages may move
 # as fast as on a small machine, and heat stays where it is.
 SETTLE_MINUTES = 4.0
-# Minutes of each load. The first one shows what a change costs.
+# It goes on while more is served, by this share, than in the part before. Settings that move little
+# need longer. A trial that never settles goes on after as many parts more.
+RISES_SHARE = 0.01
+MORE_PARTS_MAX = 8
+# Minutes of a part: of each load, and of what is added to settle. The first one shows what a
+# change costs.
 PART_MINUTES = 2.0
 # Heat drifts in so many steps a minute.
 DRIFTS_PER_MINUTE = 6
@@ -114,6 +120,8 @@ class Trial:
     rng: Random
     load: Load
     drifts: bool = False
+    settled_s: float | None = None
+    """When it had settled."""
     looks: list[tuple[float, float, float]] = field(default_factory=list)
     """When, the share that was served, and the bytes that all schemes had moved."""
     moved_bytes: float = 0.0
@@ -137,6 +145,17 @@ class Trial:
                 whole += (here + memory.pages_of_set(known.name, SLOW)) * known.rate_hz
         served = fast / whole if whole else 1.0
         self.looks.append((self.kernel.now_us / 1e6, served, self.moved_bytes))
+
+    def rises(self, part_s: float) -> bool:
+        """Return whether the last part served more than the part before it, as far as is known."""
+        now_s = self.kernel.now_us / 1e6
+        if now_s < 2 * part_s:
+            return True
+        last = self._served(now_s - part_s, now_s)
+        return last >= self._served(now_s - 2 * part_s, now_s - part_s) + RISES_SHARE
+
+    def _served(self, begin_s: float, end_s: float) -> float:
+        return fmean(served for at_s, served, _ in self.looks if begin_s < at_s <= end_s)
 
     def begin(self) -> None:
         """Fill memory as programs do that start: nobody knows yet what will be hot."""
@@ -248,7 +267,7 @@ def run(
 ) -> tuple[Seen, ...]:
     """Run the loads one after another, and return what was seen of each.
 
-    `minutes` is the time to settle, and the time of each load.
+    `minutes` is the least time to settle, and the time of each load.
     """
     times = factor(size)
     kernel = SimKernel(SERIES, machine(size), seed=seed, block_pages=BLOCK_PAGES)
@@ -257,24 +276,33 @@ def run(
     trial.begin()
     real = config.rate_max_bytes_per_s or rate_bytes_per_s(size)
     slow = replace(config, rate_max_bytes_per_s=max(1, int(real / times)))
-    settled_s, part_s = (one * MINUTE_S for one in minutes)
-    end_s = settled_s + len(loads) * part_s
+    settle_s, part_s = (one * MINUTE_S for one in minutes)
+    end_s = settle_s + (MORE_PARTS_MAX + len(loads)) * part_s
+    waiting = list(loads[1:])
 
-    def settle() -> Event:
-        trial.drifts = True
-        return Event(Verb.reload, "the trial")
+    def turn(*, last: bool) -> Event | None:
+        """Do what is due at the end of a part."""
+        if trial.settled_s is None:
+            if trial.rises(part_s) and not last:
+                return None
+            trial.settled_s = kernel.now_us / 1e6
+            trial.drifts = True
+            return Event(Verb.reload, "the trial")
+        if not waiting:
+            return Event(Verb.stop, "the trial")
+        trial.change(waiting.pop(0))
+        return None
 
-    moments: list[virtual_loop.Moment] = [(settled_s, settle)]
-    moments += [
-        (settled_s + number * part_s, partial(trial.change, load))
-        for number, load in enumerate(loads)
-        if number
+    moments: list[virtual_loop.Moment] = [
+        (settle_s + part * part_s, partial(turn, last=part == MORE_PARTS_MAX))
+        for part in range(MORE_PARTS_MAX + len(loads) + 1)
     ]
     step_s = MINUTE_S / DRIFTS_PER_MINUTE
     moments += [(number * step_s + 1.0, trial.drift) for number in range(ceil(end_s / step_s))]
     moments += [(number * LOOK_S, trial.look) for number in range(ceil(end_s / LOOK_S))]
     virtual_loop.run(kernel, config, slow, end_s, moments, trial.publish)
-    return tuple(_seen(trial, settled_s + n * part_s, part_s) for n in range(len(loads)))
+    assert trial.settled_s is not None
+    return tuple(_seen(trial, trial.settled_s + n * part_s, part_s) for n in range(len(loads)))
 
 
 def _seen(trial: Trial, begin_s: float, part_s: float) -> Seen:

@@ -15,7 +15,7 @@ from tierd.configuration.config import Config
 from tierd.profile.curve import USABLE
 from tierd.profile.load import Work
 from tierd.sim import forecast
-from tierd.sim.forecast import Trials
+from tierd.sim.forecast import Shown, Trials
 from tierd.sim.trial import Size
 from tierd.views import forecast as words
 from tierd.views import forecast_picture
@@ -26,7 +26,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 def near(work: Work, sizes: Sequence[Size], _config: Config, _processes: int) -> Trials:
     """Return trials that come as near to the best placement as nine tenths, in no time."""
     return Trials(
-        {one.fast_bytes: (0.9 * work.best(USABLE * one.fast_bytes), 0.5, 1e6) for one in sizes}
+        {
+            one.fast_bytes: Shown((0.9 * work.best(USABLE * one.fast_bytes),), 0.5, 1e6)
+            for one in sizes
+        }
     )
 
 

@@ -73,11 +73,19 @@ def test_the_knee_is_where_more_memory_stops_to_help() -> None:
 
 def test_the_interval_is_wider_where_fewer_pages_were_seen() -> None:
     few, many = (
-        curve.guess(replace(WORK, pages=pages), 0.6, 3 * GIB, simulated=True)
-        for pages in (500, 50_000)
+        curve.guess(replace(WORK, pages=pages), 0.6, 3 * GIB, (0.6,)) for pages in (500, 50_000)
     )
     assert few.high - few.low > many.high - many.low
     assert few.low <= 0.6 <= few.high
+
+
+def test_the_interval_holds_what_each_trial_served() -> None:
+    alike, differ = (
+        curve.guess(replace(WORK, pages=50_000), 0.6, 3 * GIB, trials)
+        for trials in ((0.6, 0.6), (0.4, 0.6, 0.62))
+    )
+    assert 0.5 < alike.low < 0.6
+    assert (differ.low, differ.high) == (0.4, max(0.62, alike.high))
 
 
 def test_the_sampling_error_is_what_the_law_of_large_numbers_says() -> None:

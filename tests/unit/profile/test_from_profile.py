@@ -178,8 +178,8 @@ def test_that_the_tail_was_not_seen_widens_the_interval_downwards() -> None:
     line = replace(minute(0.25), heat=(tuple(slow), tuple(slow)), used=(1.0, 1.0))
     work = from_profile.work(Profile(HEADER, (line,)), "p")
     assert work.capped
-    open_below = curve.guess(work, 0.8, 2 * GIB, simulated=True)
-    seen = curve.guess(replace(work, capped=()), 0.8, 2 * GIB, simulated=True)
+    open_below = curve.guess(work, 0.8, 2 * GIB, (0.8,))
+    seen = curve.guess(replace(work, capped=()), 0.8, 2 * GIB, (0.8,))
     assert open_below.low < seen.low - 0.1
     assert open_below.high == seen.high
 
