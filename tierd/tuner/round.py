@@ -32,6 +32,10 @@ HEAT_CLEAR_S = 0.25
 NEW_CLEAR_S = 4.0
 FAINT_CLEAR_S = 12.0
 
+# New heat uses this share of the rate at most. A single reading of a large node shows much heat by
+# chance, and the next one tells.
+NEW_SHARE = 1 / 8
+
 # A huge page needs free memory of its size above the watermark. Up to three may be on their
 # way at once. With less room, kernels 6.17 to 7.2 copy it to its own node.
 HUGE_ROOM_PAGES = 3
@@ -104,8 +108,8 @@ class Flow:
     @property
     def slow_bytes_per_s(self) -> float:
         """How fast faint and new heat should move."""
-        waits = self.heat
-        return waits.new_bytes / NEW_CLEAR_S + waits.faint_bytes / FAINT_CLEAR_S
+        waits, most = self.heat, NEW_SHARE * self.migration.rate_max_bytes_per_s * self.sharing
+        return min(most, waits.new_bytes / NEW_CLEAR_S) + waits.faint_bytes / FAINT_CLEAR_S
 
     @property
     def pace_bytes_per_s(self) -> float:
