@@ -131,8 +131,7 @@ def test_a_large_set_that_becomes_hot_waits_for_one_more_reading() -> None:
     large = reading(hot=96 * MIB, free=200 * MIB)
     memory, first = demand.decide(memory, large, LIMITS)
     _, second = demand.decide(memory, large, LIMITS)
-    lasting = 1 * MIB / HEAT_CLEAR_S
-    assert rates(first)[0] == pytest.approx(lasting + NEW_SHARE * RATE)
+    assert rates(first)[0] == pytest.approx(1 * MIB / HEAT_CLEAR_S + NEW_SHARE * RATE)
     assert rates(second)[0] >= RATE
 
 
