@@ -14,7 +14,10 @@ from typing import Any
 from tests.contract.sets import PAGE, WorkloadSets
 from tests.e2e import inside
 from tests.e2e.inside import MIB, note
+from tierd.configuration.config import Config
+from tierd.machine.zoneinfo import parse_zones
 from tierd.tuner.demotion import AHEAD_SHARE_MAX
+from tierd.units import BP_MAX
 
 # The nodes of the machine `three-tier`, fastest first.
 FASTEST, MIDDLE, SLOWEST = 1, 0, 2
@@ -34,7 +37,6 @@ TURNS = 3
 BURST_BYTES = 48 * MIB
 # What is left free above what eviction keeps on the slowest node, when it is full.
 ABOVE_BYTES = 16 * MIB
-HEADROOM_SHARE = 0.005
 
 # With more headroom on a full machine, eviction has to make it.
 DEMOTES = "neighbours:\n  demotion_enabled: on\n"
@@ -124,13 +126,13 @@ def turn(sets: WorkloadSets, name: str) -> float:
 def kept_bytes() -> int:
     """Return how much eviction may keep free on the slowest node, at most.
 
-    It is the mark of the kernel, the headroom of half a percent, and a share of the faster nodes.
+    It is the mark of the kernel, the headroom, and a share of the faster nodes.
     """
-    zones = Path("/proc/zoneinfo").read_text().split(f"Node {SLOWEST}, zone")[1:]
-    high = sum(int(zone.split(" high ")[1].split()[0]) for zone in zones if " high " in zone)
+    zones = parse_zones(Path("/proc/zoneinfo").read_text())
+    mark = PAGE * sum(zone.high_pages for zone in zones if zone.node == SLOWEST)
+    headroom = inside.total_bytes(SLOWEST) * Config().headroom_bp // BP_MAX
     faster = inside.total_bytes(FASTEST) + inside.total_bytes(MIDDLE)
-    share = AHEAD_SHARE_MAX * faster + HEADROOM_SHARE * inside.total_bytes(SLOWEST)
-    return high * PAGE + int(share)
+    return mark + headroom + int(AHEAD_SHARE_MAX * faster)
 
 
 def main() -> int:

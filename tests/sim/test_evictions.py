@@ -176,7 +176,7 @@ def test_page_cache_that_fills_the_slowest_node_makes_room(series: str) -> None:
 
 @pytest.mark.parametrize("swap_bytes", [0, SWAP_BYTES])
 def test_only_nodes_that_demote_report_a_headroom(swap_bytes: int) -> None:
-    """Alerts take each node with a headroom for a fast one. What is evicted keeps room too."""
+    """Alerts treat each node that reports a headroom as a fast node."""
     made = loop("7.2", "three-tier", cold("cold", SLOWEST, 300), config=Config())
     made.kernel.memory.swap_pages = swap_bytes // PAGE_BYTES
     made.run(20)

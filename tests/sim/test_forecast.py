@@ -78,7 +78,7 @@ def test_a_point_between_trials_says_that_it_was_not_simulated() -> None:
     assert 0.45 < between.guess.served < 0.98
 
 
-def test_a_trial_settles_for_as_long_as_more_is_served_each_minute() -> None:
+def test_a_trial_settles_for_as_long_as_each_part_serves_more() -> None:
     """With so low a rate, half a minute is far too short."""
     slow = Config(rate_max_bytes_per_s=5_000_000)
     (seen,) = trial.run(SIZE, [LOAD], slow, minutes=BRIEF)

@@ -182,7 +182,7 @@ def _has_sensors(running: Running, node: int) -> bool:
 
 
 def _headroom_bytes(running: Running, node: NodeSample) -> int | None:
-    """Return what demotion keeps free. What eviction keeps free is not for programs."""
+    """Return what demotion keeps free on a node, or None if nothing is demoted from it."""
     for one in running.applied.plan.migrations if running.applied else ():
         if one.direction is Direction.demote and one.source_node == node.node:
             planned = node.total_bytes * one.aim.target_bp // BP_MAX

@@ -123,15 +123,15 @@ def guess(
     low, high = share - half, min(share + half, work.best(fast_bytes) + sampled)
     if work.capped:
         # How hot the hottest pages are was continued from those below them, and not seen.
-        shown = Work(work.about, work.capped).best(USABLE * fast_bytes)
-        low -= max(0.0, work.best(USABLE * fast_bytes) - shown)
+        seen = Work(work.about, work.capped).best(USABLE * fast_bytes)
+        low -= max(0.0, work.best(USABLE * fast_bytes) - seen)
     if work.level and work.dense:
         least, most = (Work("", one).best(USABLE * fast_bytes) for one in (work.level, work.dense))
         best = work.best(USABLE * fast_bytes)
         low -= max(0.0, best - least)
         high = max(high, share + half + max(0.0, most - best))
-    seen = (share, *(trials or ()))
-    return Guess(share, max(0.0, min(low, *seen)), min(1.0, max(high, *seen)))
+    inside = (share, *(trials or ()))
+    return Guess(share, max(0.0, min(low, *inside)), min(1.0, max(high, *inside)))
 
 
 def sampling_error(work: Work, fast_bytes: float) -> float:

@@ -22,14 +22,13 @@ MINUTES = (trial.SETTLE_MINUTES, trial.PART_MINUTES)
 
 DAY_S = 86_400
 
-Seen = tuple[trial.Seen, ...]
+Outcome = tuple[trial.Seen, ...]
 """What each load of one trial came to."""
 
 # How much of a tier the programs may fill. With more, an allocation may find no room.
 FULL = 0.97
 # Slow memory that is added if its size is not given: what does not fit above, and some room.
 SPARE = 1.15
-
 
 # Trials of a size differ by chance: by what lies where at first, and which regions DAMON samples.
 # Where the first ones differ much, one more decides, because the median of three drops the outlier.
@@ -80,7 +79,7 @@ def tried(work: Work, sizes: Sequence[Size], config: Config, processes: int) -> 
     """Run the trials of each size, several at once."""
     # Nodes and cgroups of a configuration are those of another machine.
     config = replace(config, mode=Mode.manage, tiers=None, cgroups=(), shares=())
-    seen = {size: list[Seen]() for size in sizes}
+    seen = {size: list[Outcome]() for size in sizes}
     jobs = [(size, seed) for size in sizes for seed in SEEDS]
     while jobs:
         for (size, _), found in zip(jobs, _run(work, jobs, config, processes), strict=True):
@@ -95,7 +94,7 @@ def tried(work: Work, sizes: Sequence[Size], config: Config, processes: int) -> 
 
 def _run(
     work: Work, jobs: Sequence[tuple[Size, int]], config: Config, processes: int
-) -> Iterator[Seen]:
+) -> Iterator[Outcome]:
     """Run a trial for each size and seed."""
     loads = [stretch.load for stretch in work.stretches]
     if processes == 1 or len(jobs) == 1:
@@ -109,7 +108,7 @@ def _run(
         yield from (one.result() for one in waiting)
 
 
-def _shown(work: Work, trials: Sequence[Seen]) -> Shown:
+def _shown(work: Work, trials: Sequence[Outcome]) -> Shown:
     """Return what trials of the same size showed, each load by its share of the time."""
     touches = [one.share * one.load.touches_hz for one in work.stretches]
     whole = sum(touches)

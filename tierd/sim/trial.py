@@ -41,8 +41,8 @@ MINUTE_S = 60.0
 # Programs that have run for hours have settled. So in the first minutes of a trial pages may move
 # as fast as on a small machine, and heat stays where it is.
 SETTLE_MINUTES = 4.0
-# It goes on while more is served, by this share, than in the part before. Settings that move little
-# need longer. A trial that never settles goes on after as many parts more.
+# Settings that move little need longer. So parts are added while each serves more than the one
+# before it, by this share. If that does not end, the loads begin after MORE_PARTS_MAX parts.
 RISES_SHARE = 0.01
 MORE_PARTS_MAX = 8
 # Minutes of a part: of each load, and of what is added to settle. The first one shows what a
@@ -119,9 +119,8 @@ class Trial:
     times: float
     rng: Random
     load: Load
-    drifts: bool = False
     settled_s: float | None = None
-    """When it had settled."""
+    """When it had settled. From then on heat drifts."""
     looks: list[tuple[float, float, float]] = field(default_factory=list)
     """When, the share that was served, and the bytes that all schemes had moved."""
     moved_bytes: float = 0.0
@@ -147,7 +146,7 @@ class Trial:
         self.looks.append((self.kernel.now_us / 1e6, served, self.moved_bytes))
 
     def rises(self, part_s: float) -> bool:
-        """Return whether the last part served more than the part before it, as far as is known."""
+        """Return whether the last part served more than the one before it. At first, it may."""
         now_s = self.kernel.now_us / 1e6
         if now_s < 2 * part_s:
             return True
@@ -210,7 +209,7 @@ class Trial:
     def drift(self) -> None:
         """Let some memory of each heat change places with other memory, in whole pieces."""
         share = min(DRIFT_MAX, self.load.drift_per_minute) / DRIFTS_PER_MINUTE
-        if not self.drifts or share <= 0:
+        if self.settled_s is None or share <= 0:
             return
         memory = self.memory
         in_pieces = self.load.is_in_pieces()
@@ -286,7 +285,6 @@ def run(
             if trial.rises(part_s) and not last:
                 return None
             trial.settled_s = kernel.now_us / 1e6
-            trial.drifts = True
             return Event(Verb.reload, "the trial")
         if not waiting:
             return Event(Verb.stop, "the trial")
