@@ -17,8 +17,10 @@ Rules of this file:
 from dataclasses import dataclass, field, replace
 from math import hypot
 
+from tierd.tuner import shown
 from tierd.tuner.average import moving
 from tierd.tuner.series import Series
+from tierd.tuner.shown import Shown
 from tierd.units import format_size
 
 # A check takes at least these seconds, and until this share has come up of what waits below and
@@ -26,8 +28,8 @@ from tierd.units import format_size
 CHECK_S = 15.0
 CHECK_SHARE = 1 / 4
 
-# The share of what came up that must have arrived. Besides, this share of it must wait no more,
-# or this share of its heat must be above. Else the moves were in vain.
+# The share of what came up that must have arrived. Besides, this share of it must wait no more, or
+# enough of its heat must show above (tuner/shown.py). Else the moves were in vain.
 BENEFIT_MIN = 0.5
 
 # Moves in vain may cost this share of the rate. Slower moves are not checked. A stop is so much
@@ -57,7 +59,7 @@ BATCHES_MIN = 4
 WAITING_SHARE = 0.025
 
 # If what waits, averaged over these seconds, has changed by this share and its noise together, the
-# workload has changed and promotion may begin again.
+# workload has changed and promotion may begin again. So it has if the heat above has.
 CHANGED_SHARE = 0.5
 CHANGED_S = 5.0
 
@@ -98,10 +100,6 @@ class Half:
     """The medians of BATCH readings each."""
     batch: tuple[int, ...] = ()
     """The readings that make no whole batch yet."""
-    waiting_heat: Series = field(default_factory=Series)
-    """The heat of what waited."""
-    heat_above: Series = field(default_factory=Series)
-    """The heat above."""
 
     @property
     def waiting_bytes(self) -> float:
@@ -134,8 +132,6 @@ class Half:
             self.readings.plus(moves.waiting_bytes),
             batches,
             batch,
-            self.waiting_heat.plus(moves.waiting_heat_bytes),
-            self.heat_above.plus(moves.heat_above_bytes),
         )
 
 
@@ -145,6 +141,7 @@ class Check:
 
     first: Half = field(default_factory=Half)
     second: Half = field(default_factory=Half)
+    shown: Shown = field(default_factory=Shown)
     used_bytes: int = 0
     """The used memory of the node when the check began."""
     promoted_bytes: int = 0
@@ -155,12 +152,17 @@ class Check:
     lately_waiting_bytes: float = 0.0
     """What waits, averaged over CHANGED_S, or longer during a stop after a long check: there it
     takes long to see something in readings that vary. It is the average of medians of `lately`."""
+    lately_heat_above_bytes: float = 0.0
+    """The heat above during a stop, averaged over as long as the check took: heat may have a
+    period."""
     hold_off_s: float = 0.0
     """How much longer promotion is stopped."""
     held_after_s: float = 0.0
     """How long the check took that failed."""
     held: Half = field(default_factory=Half)
     """The second half of the check that failed."""
+    held_heat_above: Series = field(default_factory=Series)
+    """The heat above during the check that failed."""
     held_because: str = ""
     gained_bytes: float = 0.0
     """How much less waits by the checks that passed since one failed."""
@@ -214,7 +216,20 @@ def _with_round(known: Check, moves: Moves) -> Check:
     promoted = known.promoted_bytes + moves.promoted_bytes
     joined = known.joined_bytes + moves.joined_bytes
     demoted = known.demoted_bytes + moves.demoted_bytes
-    known = replace(known, promoted_bytes=promoted, demoted_bytes=demoted, joined_bytes=joined)
+    known = replace(
+        known,
+        promoted_bytes=promoted,
+        demoted_bytes=demoted,
+        joined_bytes=joined,
+        shown=shown.step(
+            known.shown,
+            moves.seconds,
+            moves.promoted_bytes,
+            moves.waiting_bytes,
+            moves.waiting_heat_bytes,
+            moves.heat_above_bytes,
+        ),
+    )
     early = known.first.seconds < CHECK_S / 2 or promoted < _enough_bytes(known, moves) / 2
     if early and not known.second.seconds:
         return replace(known, first=known.first.with_round(moves, promoted, joined))
@@ -236,35 +251,38 @@ def _can_tell(known: Check) -> bool:
     return came > SURE * _noise_bytes(known)
 
 
-def _is_used(known: Check) -> bool:
-    """Return whether the heat above shows that what came up is used there."""
-    first, second = known.first.heat_above, known.second.heat_above
-    rose, least = second.average - first.average, BENEFIT_MIN * _came_heat_bytes(known)
-    return rose > max(least, hypot(first.noise, second.noise))
-
-
-def _came_heat_bytes(known: Check) -> float:
-    """Return how hot what came up was when it waited."""
-    _, came = _gone_and_came(known)
-    waited = known.first.readings.average
-    return came * known.first.waiting_heat.average / waited if waited else 0.0
-
-
 def _noise_bytes(known: Check) -> float:
     return hypot(known.first.noise_bytes, known.second.noise_bytes)
 
 
 def _held(known: Check, moves: Moves) -> Check:
     """Return the state after one more round of a stop."""
-    known = replace(_anew(known, moves), hold_off_s=max(0.0, known.hold_off_s - moves.seconds))
-    held = known.held
-    changed = abs(known.lately_waiting_bytes - held.waiting_bytes)
-    # Medians that follow one another have most of their readings in common.
-    chance = held.waiting.noise_of(_lately_s(known) / moves.seconds / held.per_value)
-    least = CHANGED_SHARE * max(held.waiting_bytes, 1) + chance
-    if changed > least and not known.ended_by_change:
+    above = moving(
+        known.lately_heat_above_bytes, moves.heat_above_bytes, moves.seconds, known.held_after_s
+    )
+    known = replace(
+        _anew(known, moves),
+        hold_off_s=max(0.0, known.hold_off_s - moves.seconds),
+        lately_heat_above_bytes=above,
+    )
+    if _has_changed(known, moves) and not known.ended_by_change:
         return replace(begin(moves), ended_by_change=True)
     return known if known.hold_off_s else replace(known, ended_by_change=False, held_after_s=0.0)
+
+
+def _has_changed(known: Check, moves: Moves) -> bool:
+    """Return whether programs have turned to other memory since the check that failed."""
+    waited, above = known.held, known.held_heat_above
+    # Medians that follow one another have most of their readings in common.
+    medians = _lately_s(known) / moves.seconds / waited.per_value
+    pairs = (
+        (known.lately_waiting_bytes, waited.waiting, medians),
+        (known.lately_heat_above_bytes, above, known.held_after_s / moves.seconds),
+    )
+    return any(
+        abs(lately - held.average) > CHANGED_SHARE * max(held.average, 1) + held.noise_of(count)
+        for lately, held, count in pairs
+    )
 
 
 def _judged(known: Check, moves: Moves) -> Check:
@@ -285,8 +303,10 @@ def _judged(known: Check, moves: Moves) -> Check:
         hold_off_s=min(HOLD_OFF_S_MAX, known.since_s / share),
         held_after_s=known.since_s,
         held=known.second,
+        held_heat_above=known.shown.heat_above,
         lately=(),
         lately_waiting_bytes=known.second.waiting_bytes,
+        lately_heat_above_bytes=known.shown.heat_above.average,
         held_because=why,
     )
 
@@ -301,7 +321,7 @@ def _in_vain(known: Check, moves: Moves) -> str:
         return f"of {format_size(promoted)} said to be moved, most did not arrive"
     if known.first.readings.average < WAITING_SHARE * moves.total_bytes:
         return ""
-    if _is_used(known):
+    if known.shown.is_used:
         return ""
     # If more has begun to wait than came up, programs have turned to other memory in the meantime.
     # At the end of a useful promotion only regions are left that are hot in part. So one check may
@@ -333,6 +353,7 @@ def _anew(known: Check, moves: Moves) -> Check:
         known,
         first=Half(),
         second=Half(),
+        shown=Shown(),
         used_bytes=moves.used_bytes,
         promoted_bytes=0,
         demoted_bytes=0,

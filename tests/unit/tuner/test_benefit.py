@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -279,6 +280,55 @@ def test_programs_that_turn_to_other_memory_in_the_middle_of_a_check_are_no_reas
     hot = [100 * MIB - RATE * 0.3 * second for second in range(9)]
     hot += [400 * MIB - RATE * second for second in range(9)]
     assert not parked(run(hot, RATE)[1])
+
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "turning-7.2.txt"
+
+
+def stops_in(recorded: str, *, heat_above: bool) -> int:
+    """Return how many stops begin in recorded rounds of a guest, with its heat above or without."""
+    state: Check | None = None
+    stops = 0
+    for line in recorded.splitlines():
+        if line.startswith("#"):
+            continue
+        seconds, *kib = line.split()
+        waiting, promoted, demoted, waiting_heat, above, used = (int(one) << 10 for one in kib)
+        one = replace(
+            moves(used, waiting=waiting, total=460 * MIB, promoted=promoted, rate=RATE),
+            seconds=float(seconds),
+            demoted_bytes=demoted,
+            waiting_heat_bytes=waiting_heat,
+            heat_above_bytes=above if heat_above else 0,
+        )
+        after = benefit.begin(one) if state is None else benefit.check(state, one)
+        stops += state is not None and after.hold_off_s > state.hold_off_s
+        state = after
+    return stops
+
+
+def test_programs_that_turn_again_and_again_are_no_reason_to_stop() -> None:
+    """Real rounds. After each turn as much waits as before, so bytes alone would stop promotion."""
+    recorded = RECORDED.read_text()
+    assert stops_in(recorded, heat_above=True) == 0
+    assert stops_in(recorded, heat_above=False) == 1
+
+
+@pytest.mark.parametrize(("share", "ends"), [(0.2, True), (0.7, False)])
+def test_a_stop_ends_when_what_is_above_is_not_used_any_more(share: float, ends: bool) -> None:
+    """Programs have turned to other memory below. As much waits there as before."""
+    one = replace(
+        moves(waiting=300 * MIB, promoted=int(RATE), rate=RATE),
+        waiting_heat_bytes=300 * MIB,
+        heat_above_bytes=200 * MIB,
+    )
+    state = benefit.begin(one)
+    while not state.hold_off_s:
+        state = benefit.check(state, one)
+    later = replace(one, promoted_bytes=0, heat_above_bytes=int(share * 200 * MIB))
+    for _ in range(int(3 * CHECK_S)):
+        state = benefit.check(state, later)
+    assert bool(state.hold_off_s) is not ends
 
 
 def test_another_demand_ends_the_stop() -> None:
