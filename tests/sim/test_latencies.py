@@ -41,7 +41,7 @@ class Memory:
 
 
 def machine(series: str, **changes: Any) -> tuple[Loop, Memory]:
-    config = replace(Config(rate_max_bytes_per_s=5_000_000), **changes)
+    config = replace(Config(rate_max_bytes_per_s=4_000_000), **changes)
     sets = cold("cold", 0, 300), hot("hot", 1, HOT_MIB)
     made = loop(series, "two-tier", *sets, config=config)
     memory = Memory(made)
@@ -53,7 +53,7 @@ def machine(series: str, **changes: Any) -> tuple[Loop, Memory]:
 def test_a_fast_node_that_is_saturated_gets_no_more(series: str) -> None:
     made, memory = machine(series)
     memory.load = 0.2
-    made.do(8, lambda: setattr(memory, "load", 1.0))
+    made.do(16, lambda: setattr(memory, "load", 1.0))
     shares: list[float] = []
     for second in (45, 59):
         made.do(second, lambda: shares.append(made.share("hot", 0)))

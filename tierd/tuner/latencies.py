@@ -14,6 +14,10 @@ from tierd.plans.plan import Direction, Migration
 # The median of so many readings counts. One reading in twenty is spoiled by an interrupt.
 READINGS = 5
 
+# A difference between the nodes is known when so many readings in a row show it. On a busy host
+# one reading in six showed it of nodes that are alike, so chance does that once in a million.
+KNOWN_READINGS = 8
+
 # Readings go on for so many seconds after more came up than this share of the rate limit. Promotion
 # by page comes and goes, and a median needs several readings.
 QUIET_S = 10.0
@@ -21,7 +25,7 @@ COMES_SHARE = 0.01
 
 # A slower node must have answered so many times as late before anything is concluded. Machines
 # have 1.7 (DRAM of another socket) to 4 (Optane). Nodes that are alike, as those of most virtual
-# machines, never come to it, so promotion to them never stops for this reason.
+# machines, are never known to, so promotion to them never stops for this reason.
 APART = 1.5
 
 # Promotion stops when the fast node takes as long as the slower one, and goes on when it takes this
@@ -35,9 +39,11 @@ class Answers:
 
     readings_ns: tuple[tuple[float, float], ...] = ()
     """The latest ones, of both at a time."""
+    apart: int = 0
+    """How many readings in a row showed that the slower node answers far later."""
     idle_ns: float | None = None
     """What the fast node takes without much load: the least that was seen while the slower one
-    answered far later. None if that was never seen."""
+    was known to answer far later. None if that was never known."""
     is_late: bool = False
     quiet_s: float = inf
     """Seconds since memory came up."""
@@ -95,11 +101,12 @@ def learn(
 
 def _judged(before: Answers, fast_ns: float, slow_ns: float) -> Answers:
     readings = (*before.readings_ns, (fast_ns, slow_ns))[-READINGS:]
-    now = replace(before, readings_ns=readings)
+    apart = before.apart + 1 if slow_ns >= APART * fast_ns else 0
+    now = replace(before, readings_ns=readings, apart=apart)
     if len(readings) < READINGS:
         return now
     idle_ns = now.idle_ns
-    if now.slow_ns >= APART * now.fast_ns:
+    if now.apart >= KNOWN_READINGS:
         idle_ns = now.fast_ns if idle_ns is None else min(idle_ns, now.fast_ns)
     return replace(now, idle_ns=idle_ns, is_late=_is_late(now, idle_ns))
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from tests.fixtures.readings import DOWN, UP
 from tierd.machine.sample import Latency
 from tierd.tuner import latencies
-from tierd.tuner.latencies import AGAIN, APART, QUIET_S, READINGS, Answers
+from tierd.tuner.latencies import AGAIN, APART, KNOWN_READINGS, QUIET_S, READINGS, Answers
 
 SECONDS = 1.0
 
@@ -22,7 +23,7 @@ def after(pairs: Iterable[tuple[float, float]], *, comes: bool = False) -> Answe
     return known[0]
 
 
-APART_ONCE = [(100.0, 100.0 * APART)] * READINGS
+APART_ONCE = [(100.0, 100.0 * APART)] * KNOWN_READINGS
 
 
 def test_a_node_is_late_when_it_answers_no_sooner() -> None:
@@ -43,6 +44,23 @@ def test_nodes_that_were_never_apart_are_never_late() -> None:
     assert not after([(100.0, 99.0 * APART), (130.0, 90.0)] * 20).is_late
 
 
+def test_a_difference_counts_when_each_of_many_readings_in_a_row_shows_it() -> None:
+    shows, shows_not = (100.0, 100.0 * APART), (100.0, 99.0 * APART)
+    late = [(200.0, 150.0)] * READINGS
+    assert not after([*[shows] * (KNOWN_READINGS - 1), shows_not, shows, *late]).is_late
+    assert after([shows_not, *[shows] * KNOWN_READINGS, *late]).is_late
+
+
+def test_nodes_that_are_alike_are_not_late_on_a_busy_host() -> None:
+    """One reading in three of each node is spoiled, and takes three times as long."""
+    known = 0
+    for seed in range(20):
+        random = Random(seed)
+        spoiled = ([100.0 * random.choice((1, 1, 3)) for _ in range(2)] for _ in range(1000))
+        known += after((fast, slow) for fast, slow in spoiled).idle_ns is not None
+    assert known <= 1
+
+
 def test_it_goes_on_when_the_node_answers_clearly_sooner() -> None:
     late = [*APART_ONCE, *[(200.0, 200.0)] * READINGS]
     assert after([*late, *[(200.0 * AGAIN, 200.0)] * READINGS]).is_late
@@ -57,7 +75,7 @@ def test_what_is_read_from_a_cache_is_not_late() -> None:
 
 
 def test_the_least_that_the_fast_node_took_is_its_latency_without_load() -> None:
-    loaded = [(200.0, 900.0)] * READINGS
+    loaded = [(200.0, 900.0)] * KNOWN_READINGS
     assert after(loaded).idle_ns == 200.0
     assert after([*loaded, *APART_ONCE]).idle_ns == 100.0
     assert after([*APART_ONCE, *loaded]).idle_ns == 100.0
@@ -65,7 +83,7 @@ def test_the_least_that_the_fast_node_took_is_its_latency_without_load() -> None
 
 def test_a_machine_that_was_loaded_from_the_start_is_judged_too() -> None:
     """The slower node has most of the load at first, and answers later than it would idle."""
-    loaded = [(8.5, 41.0)] * READINGS
+    loaded = [(8.5, 41.0)] * KNOWN_READINGS
     assert not after([*loaded, *[(17.5, 21.0)] * READINGS]).is_late
     assert after([*loaded, *[(23.0, 15.5)] * READINGS]).is_late
 
