@@ -6,12 +6,14 @@ need, and the calm half, the busy part and the worst hundredth become one stretc
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log
+from math import ceil, inf, log
 
+from tierd.profile import seldom
 from tierd.profile.load import Heat, Load, Stretch, Work, ordered
 from tierd.profile.panel import DISTANCES, HOT_SHARE, LAGS, LOOKS, Kept
 from tierd.profile.profile import Line, Profile, Source
 from tierd.profile.rates import (
+    AGGR_US,
     BOUNDS_HZ,
     CLASSES,
     CLOSE_BOUNDS_HZ,
@@ -132,6 +134,8 @@ class _Minute:
 
     classes: tuple[float, ...]
     minutes: int
+    idle_bytes: tuple[float | None, ...] = ()
+    """Memory in use that was not touched for as many minutes as LAGS say, and one more."""
 
     @property
     def need_bytes(self) -> float:
@@ -157,7 +161,9 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
             sum(one.classes[kind] * one.minutes for one in part) / total for kind in range(CLASSES)
         )
         each = whole * profile.minutes / (seen * total) if seen else 0.0
-        load = Load(spread(classes, close, tail=tail, each_bytes=each), piece, share, drift)
+        rare = _seldom(part, classes) if profile.header.source is Source.panel else ()
+        heats = spread(classes, close, tail=tail, each_bytes=each, rare=rare)
+        load = Load(heats, piece, share, drift)
         yield Stretch(load, total / profile.minutes)
 
 
@@ -169,7 +175,31 @@ def _minute(line: Line, tier_bytes: Sequence[int]) -> _Minute:
     used = sum(share * size for share, size in zip(line.used, tier_bytes, strict=True))
     # Free memory is not touched either.
     classes[0] = max(0.0, used - sum(classes[1:]))
-    return _Minute(tuple(classes), line.minutes)
+    whole = sum(tier_bytes)
+    idle = tuple(
+        None if one is None else max(0.0, one * whole - (whole - used)) for one in line.idle
+    )
+    return _Minute(tuple(classes), line.minutes, idle)
+
+
+def _seldom(part: Sequence[_Minute], classes: Sequence[float]) -> tuple[Heat, ...]:
+    """Return the memory of the two coldest classes by how often it is touched.
+
+    Nothing if it was not watched for more than a minute.
+    """
+    look_s = AGGR_US / 1e6
+    seen = [(look_s, classes[1])]
+    left = classes[0]
+    for number, lag in enumerate(LAGS):
+        known = [(one.idle_bytes[number], one.minutes) for one in part]
+        told = [(size, minutes) for size, minutes in known if size is not None]
+        if not told:
+            break
+        mean = sum(size * minutes for size, minutes in told) / sum(m for _, m in told)
+        idle = min(left, mean)
+        seen.append(((lag + 1) * look_s, left - idle))
+        left = idle
+    return seldom.split([*seen, (inf, left)]) if len(seen) > 1 else ()
 
 
 def _parts(lines: Sequence[_Minute]) -> Iterator[list[_Minute]]:
@@ -205,16 +235,18 @@ def spread(
     *,
     tail: bool = True,
     each_bytes: float = 0.0,
+    rare: Sequence[Heat] = (),
 ) -> tuple[Heat, ...]:
     """Return the heats of memory in classes: each class is cut into a few, by its neighbours.
 
     `close` has the shares of the hottest class in each class of the closer look, if they are known.
     Without `tail` the hottest pages are only as hot as they must be. `each_bytes` is how much
-    memory a page that was seen stands for: where few were seen, the tail begins below them.
+    memory a page that was seen stands for: where few were seen, the tail begins below them. `rare`
+    is what is known better of the two coldest classes.
     """
     begin, power = _tail_begin(classes, each_bytes) if tail else (HOTTEST, 0.0)
-    heats = [Heat(0.0, classes[0])]
-    for kind in range(1, begin):
+    heats = list(rare) or [Heat(0.0, classes[0])]
+    for kind in range(2 if rare else 1, begin):
         low = BOUNDS_HZ[kind - 2] if kind > 1 else TOUCHES_HZ[1] / 2
         high = BOUNDS_HZ[kind - 1]
         before = classes[kind - 1] if kind > 1 else classes[kind]

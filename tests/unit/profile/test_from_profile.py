@@ -9,7 +9,7 @@ import pytest
 from tests.unit.profile.test_profile import HEADER, LINE
 from tierd.profile import curve, from_profile
 from tierd.profile.load import Heat, Load
-from tierd.profile.panel import Kept
+from tierd.profile.panel import LAGS, Kept
 from tierd.profile.profile import Line, Profile, Source
 from tierd.profile.rates import BOUNDS_HZ, CLASSES
 
@@ -22,7 +22,10 @@ def minute(hot_share: float, minute: int = 0, minutes: int = 10) -> Line:
     slow = [0.0] * CLASSES
     slow[0], slow[5] = 1 - hot_share, hot_share
     heat = (cold, tuple(slow))
-    return replace(LINE, minute=minute, minutes=minutes, heat=heat, used=(0.5, 0.5), close=())
+    return replace(
+        LINE, minute=minute, minutes=minutes, heat=heat, used=(0.5, 0.5), close=(),
+        idle=(None,) * len(LAGS),
+    )  # fmt: skip
 
 
 def test_memory_in_use_that_is_not_touched_is_cold_and_free_memory_is_not_there() -> None:
@@ -34,6 +37,21 @@ def test_memory_in_use_that_is_not_touched_is_cold_and_free_memory_is_not_there(
     hot = [one for one in load.heats if one.rate_hz]
     assert sum(one.bytes for one in hot) == pytest.approx(48 * GIB)
     assert all(BOUNDS_HZ[3] < one.rate_hz < BOUNDS_HZ[4] for one in hot)
+
+
+def test_memory_that_one_minute_does_not_show_is_not_cold() -> None:
+    """Of 80 GiB in use that a minute does not show, half is touched within ten minutes."""
+    line = minute(0.25)
+    free = 0.5
+    idle = tuple(free + share * GIB * 80 / (256 * GIB) for share in (0.9, 0.75, 0.5))
+    (stretch,) = from_profile.work(
+        Profile(HEADER, (minute(0.25), replace(line, idle=idle))), "p"
+    ).stretches
+    seldom = [one for one in stretch.load.heats if 0 < one.rate_hz < BOUNDS_HZ[0]]
+    cold = sum(one.bytes for one in stretch.load.heats if not one.rate_hz)
+    assert stretch.load.bytes == pytest.approx(128 * GIB)
+    assert 40 * GIB < sum(one.bytes for one in seldom) < 80 * GIB
+    assert cold < 40 * GIB
 
 
 def test_the_calm_and_the_busy_part_of_a_day_are_two_stretches() -> None:
