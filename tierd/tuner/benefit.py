@@ -59,7 +59,7 @@ BATCHES_MIN = 4
 WAITING_SHARE = 0.025
 
 # If what waits, averaged over these seconds, has changed by this share and its noise together, the
-# workload has changed and promotion may begin again. So it has if the heat above has.
+# workload has changed and promotion may begin again. So it has if the heat above fell by as much.
 CHANGED_SHARE = 0.5
 CHANGED_S = 5.0
 
@@ -272,17 +272,16 @@ def _held(known: Check, moves: Moves) -> Check:
 
 def _has_changed(known: Check, moves: Moves) -> bool:
     """Return whether programs have turned to other memory since the check that failed."""
-    waited, above = known.held, known.held_heat_above
+    held, above = known.held, known.held_heat_above
     # Medians that follow one another have most of their readings in common.
-    medians = _lately_s(known) / moves.seconds / waited.per_value
-    pairs = (
-        (known.lately_waiting_bytes, waited.waiting, medians),
-        (known.lately_heat_above_bytes, above, known.held_after_s / moves.seconds),
-    )
-    return any(
-        abs(lately - held.average) > CHANGED_SHARE * max(held.average, 1) + held.noise_of(count)
-        for lately, held, count in pairs
-    )
+    medians = _lately_s(known) / moves.seconds / held.per_value
+    waits = abs(known.lately_waiting_bytes - held.waiting_bytes)
+    if waits > CHANGED_SHARE * max(held.waiting_bytes, 1) + held.waiting.noise_of(medians):
+        return True
+    # Heat above that rises does not say that more should come up.
+    chance = above.noise_of(known.held_after_s / moves.seconds)
+    fell = above.average - known.lately_heat_above_bytes
+    return fell > CHANGED_SHARE * above.average + chance
 
 
 def _judged(known: Check, moves: Moves) -> Check:

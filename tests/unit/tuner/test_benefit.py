@@ -314,7 +314,7 @@ def test_programs_that_turn_again_and_again_are_no_reason_to_stop() -> None:
     assert stops_in(recorded, heat_above=False) == 1
 
 
-@pytest.mark.parametrize(("share", "ends"), [(0.2, True), (0.7, False)])
+@pytest.mark.parametrize(("share", "ends"), [(0.2, True), (0.7, False), (3.0, False)])
 def test_a_stop_ends_when_what_is_above_is_not_used_any_more(share: float, ends: bool) -> None:
     """Programs have turned to other memory below. As much waits there as before."""
     one = replace(
