@@ -45,6 +45,11 @@ FAR = 2.0
 LAP_S = 1.0
 LAP_LAGS = 4.0
 
+# A round that waits for room for too long ends, if it has visited this share of its pages. Before
+# that it says nothing: heat cannot have fallen by much. If it counted as in vain, demotion would
+# slow down, there would be still less room, and no round would ever be whole.
+TELLS_SHARE = 0.5
+
 # The lag does not grow after a lap or a round that waited for more than this share of its time.
 WAITED_SHARE_MAX = 0.3
 
@@ -77,7 +82,8 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             return _holding(_waited(now, seen, room), seen, room)
         case Stage.waits:
             now = _waited(now, seen, room)
-            if now.gain.in_vain or (not begins and now.waited_s > max(idle_s, now.took_s)):
+            lacks_room = not begins and now.waited_s > max(idle_s, now.took_s)
+            if now.gain.in_vain or (lacks_room and _tells(now, seen)):
                 return _ended(now, seen, room, lag)
             return _clearing(now, seen) if begins else (now, {})
         case _:
@@ -96,6 +102,11 @@ def _waited(now: Climb, seen: Seen, room: Room) -> Climb:
         return now
     waited_s, lap_waited_s = now.waited_s + seen.seconds, now.lap_waited_s + seen.seconds
     return replace(now, waited_s=waited_s, lap_waited_s=lap_waited_s)
+
+
+def _tells(now: Climb, seen: Seen) -> bool:
+    """Return whether enough pages were visited to say if the round helps."""
+    return now.cleared_bytes >= TELLS_SHARE * seen.round_bytes
 
 
 def _usable(now: Climb, room: Room) -> Room:

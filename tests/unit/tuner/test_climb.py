@@ -20,7 +20,14 @@ from tierd.tuner.climb import (
     Stage,
 )
 from tierd.tuner.climb_heat import ClimbHeat
-from tierd.tuner.climbing import FAR, LAP_LAGS, LAP_S, LEFT_WINDOWS, SHORT_WINDOWS
+from tierd.tuner.climbing import (
+    FAR,
+    LAP_LAGS,
+    LAP_S,
+    LEFT_WINDOWS,
+    SHORT_WINDOWS,
+    TELLS_SHARE,
+)
 from tierd.tuner.descent import IDLE_S_MAX
 from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
@@ -247,11 +254,24 @@ def test_both_close_before_the_next_tick_if_the_room_will_be_used_up() -> None:
 
 
 def test_a_round_that_waits_too_long_is_given_up() -> None:
-    waits = replace(taking(took_s=3.0), stage=Stage.waits, waited_s=IDLE_S)
+    enough = int(TELLS_SHARE * ROUND)
+    waits = replace(taking(took_s=3.0), stage=Stage.waits, waited_s=IDLE_S, cleared_bytes=enough)
     after, _ = climbing.step(waits, visited(), FULL, IDLE_S)
     assert after.stage is Stage.rests
     longer = replace(waits, took_s=3 * IDLE_S)
     assert climbing.step(longer, visited(), FULL, IDLE_S)[0].stage is Stage.waits
+
+
+def test_a_part_of_a_round_says_nothing_however_long_it_waits() -> None:
+    """If it counted as in vain, demotion would slow down, and there would never be room."""
+    part = int(TELLS_SHARE * ROUND) - MIB
+    now = replace(taking(took_s=3.0, cleared_bytes=part), stage=Stage.waits, heat=JUDGED)
+    for _ in range(200):
+        now, _ = climbing.step(now, visited(heat=100.0), FULL, IDLE_S)
+    assert now.stage is Stage.waits
+    assert not now.in_vain
+    after, _ = climbing.step(now, visited(heat=100.0), ROOM, IDLE_S)
+    assert after.stage in (Stage.clears, Stage.takes)
 
 
 def test_a_round_ends_when_all_was_cleared_and_the_other_has_followed() -> None:
