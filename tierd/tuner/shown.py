@@ -24,10 +24,10 @@ class Shown:
     """What was seen since a check began."""
 
     heat_above: Series = field(default_factory=Series)
-    waiting: Series = field(default_factory=Series)
-    """The hot bytes below."""
-    waiting_heat: Series = field(default_factory=Series)
-    """Their heat."""
+    waited_bytes: int = 0
+    """The hot bytes below, summed over all rounds."""
+    waited_heat_bytes: int = 0
+    """Their heat, summed in the same way."""
     came_bytes: float = 0.0
     """The heat of all that came up, when it waited."""
     lately_bytes: float = 0.0
@@ -51,13 +51,16 @@ def step(
     heat_above_bytes: int,
 ) -> Shown:
     """Return what is seen after one more round, in which so much came up."""
-    waiting, heat = before.waiting.plus(waiting_bytes), before.waiting_heat.plus(waiting_heat_bytes)
-    came = came_bytes * heat.average / waiting.average if waiting.average else 0.0
+    waited, heat = (
+        before.waited_bytes + waiting_bytes,
+        before.waited_heat_bytes + waiting_heat_bytes,
+    )
+    came = came_bytes * heat / waited if waited else 0.0
     lately = before.lately_bytes * exp(-seconds / SHOWS_S) + came
     change = heat_above_bytes - before.heat_above.last if before.heat_above.count else 0.0
     return Shown(
         before.heat_above.plus(heat_above_bytes),
-        waiting,
+        waited,
         heat,
         before.came_bytes + came,
         lately,
