@@ -193,6 +193,7 @@ PURE_LOCAL = {
     "tierd.plans.scope",
     "tierd.plans.visits",
     "tierd.policy",
+    "tierd.profile.cached",
     "tierd.profile.curve",
     "tierd.report.compare",
     "tierd.profile.load",

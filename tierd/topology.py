@@ -90,6 +90,12 @@ class Topology:
     page_bytes: int
     empty_nodes: tuple[EmptyNode, ...] = ()
 
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """Return the processors of all nodes."""
+        nodes: tuple[Node | EmptyNode, ...] = (*self.nodes, *self.empty_nodes)
+        return tuple(sorted(cpu for node in nodes for cpu in node.cpus))
+
     def node(self, node_id: int) -> Node:
         for node in self.nodes:
             if node.id == node_id:

@@ -41,7 +41,7 @@ def kept(
     folder = RunDir(tmp_path, tmp_path)
     books = Bookkeeping()
     file = KeptProfile(folder, books)
-    log = ProfileLog(file, lambda: sample_reader.vm_events(kernel))
+    log = ProfileLog(file, lambda: sample_reader.vm_events(kernel), lambda _topology: 0)
 
     def publish(_snapshot: Snapshot, running: Running) -> None:
         log.saw(1_800_000_000.0 + kernel.now_us / 1e6, running)

@@ -15,6 +15,7 @@ from tierd.plans.plan import Plan
 from tierd.profile import minute, sensors
 from tierd.profile.minute import MINUTE_S, Moment, tier_bytes
 from tierd.profile.profile import Header, Source
+from tierd.topology import Topology
 
 # A minute that took so much longer was interrupted: a suspend, or a kernel that answers late.
 LATE_S = 30.0
@@ -26,7 +27,10 @@ class ProfileLog:
 
     kept: KeptProfile
     events: Callable[[], VmEvents]
+    caches: Callable[[Topology], int]
+    """Returns the bytes of the caches before memory."""
     _since: Moment | None = None
+    _cache_bytes: int | None = None
     _plan: Plan | None = None
     """The plan that was in force at the last tick."""
 
@@ -52,6 +56,15 @@ class ProfileLog:
             self.kept.books.failed(self.kept.path, str(error))
             return None
 
+    def _held_by_caches(self, topology: Topology) -> int:
+        if self._cache_bytes is None:
+            try:
+                self._cache_bytes = self.caches(topology)
+            except TierdError as error:
+                self.kept.books.failed(self.kept.path, str(error))
+                self._cache_bytes = 0
+        return self._cache_bytes
+
     def _add(
         self, at: float, running: Running, applied: Applied, before: Moment, now: Moment
     ) -> None:
@@ -60,7 +73,8 @@ class ProfileLog:
         if heat is None:
             return
         sizes = tuple(tier_bytes(topology).values())
-        header = Header(Source.sensors, at // MINUTE_S * MINUTE_S, sizes, 0)
+        began = at // MINUTE_S * MINUTE_S
+        header = Header(Source.sensors, began, sizes, 0, self._held_by_caches(topology))
         self.kept.add(header, minute.line(topology, before, now, heat, 0))
 
 

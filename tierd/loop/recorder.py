@@ -21,7 +21,7 @@ from tierd.kdamonds.kernel import KdamondDied, Kernel
 from tierd.loop import minutes
 from tierd.loop.minutes import Joiner
 from tierd.loop.outside import Store
-from tierd.machine import cputime
+from tierd.machine import caches, cputime
 from tierd.machine.features import KDAMONDS, Capabilities
 from tierd.plans.damon import Command
 from tierd.profile import minute, panel
@@ -131,7 +131,8 @@ def run(
 def _header(around: Around, now: _Watching) -> Header:
     began = around.wall_s() // MINUTE_S * MINUTE_S
     sizes = tuple(tier_bytes(now.topology).values())
-    return Header(Source.panel, began, sizes, len(now.panel.pages))
+    held = caches.total_bytes(around.kernel.sysfs, now.topology.cpus)
+    return Header(Source.panel, began, sizes, len(now.panel.pages), held)
 
 
 def _watch(around: Around, now: _Watching, for_s: float | None) -> None:

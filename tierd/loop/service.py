@@ -25,7 +25,7 @@ from tierd.loop.running import Identity, Running, moved_bytes
 from tierd.loop.status_page import StatusPage
 from tierd.loop.store import FileStore
 from tierd.loop.systemd import Notifier, WatchdogInbox
-from tierd.machine import discovery, features
+from tierd.machine import caches, discovery, features
 from tierd.machine.sample import Latency
 from tierd.machine.sample_reader import vm_events
 from tierd.plans.plan import Direction, Plan
@@ -221,7 +221,11 @@ def run(options: Options, stage: Stage, say: Callable[[str], None]) -> ExitCode:
         servers = _serve(options.folder, stage, api.Sources(published.text_at, inbox.post))
         chronicle = Chronicle(options.folder, store.books)
         kept = KeptProfile(options.folder, store.books)
-        profile_log = ProfileLog(kept, partial(vm_events, stage.sysfs))
+        profile_log = ProfileLog(
+            kept,
+            partial(vm_events, stage.sysfs),
+            lambda topology: caches.total_bytes(stage.sysfs, topology.cpus),
+        )
         metrics_output = MetricsOutput(
             store.tally(),
             store.save_tally,

@@ -12,6 +12,7 @@ from tierd.clock import Clock
 from tierd.errors import TierdError, Unsupported
 from tierd.loop import minutes
 from tierd.loop.minutes import Joiner
+from tierd.machine import caches
 from tierd.profile import minute, stat
 from tierd.profile.minute import MINUTE_S, Moment, tier_bytes
 from tierd.profile.profile import Header, Source, header_text, line_text
@@ -72,7 +73,9 @@ def run(around: Around, topology: Topology, for_s: float | None) -> int:
     topology = replace(topology, tiers=())
     (size_bytes,) = tier_bytes(topology).values()
     began = around.wall_s() // MINUTE_S * MINUTE_S
-    around.write(header_text(Header(Source.damon_stat, began, (size_bytes,), 0), BOUNDS_HZ))
+    held = caches.total_bytes(around.sysfs, topology.cpus)
+    header = Header(Source.damon_stat, began, (size_bytes,), 0, held)
+    around.write(header_text(header, BOUNDS_HZ))
     before = minutes.moment(around.sysfs, topology, around.clock)
     lines = Joiner(lambda line: around.write(line_text(line)))
     now = _Watching(around.clock.monotonic(), before, lines)

@@ -73,16 +73,16 @@ def gain(work: Work, anchor: Anchor) -> float:
 
 def blind_share(work: Work, fast_bytes: float) -> float:
     """Return the share that is served if nobody cares what lies where."""
-    touches = sum(one.share * one.load.touches_hz for one in work.stretches)
-    if not touches:
+    reach = sum(one.share * one.load.reach_hz for one in work.stretches)
+    if not reach:
         return 1.0
     served = sum(
         one.share
-        * one.load.touches_hz
+        * one.load.reach_hz
         * min(1.0, USABLE * fast_bytes / one.load.bytes if one.load.bytes else 1.0)
         for one in work.stretches
     )
-    return served / touches
+    return served / reach
 
 
 def served(work: Work, anchors: Sequence[Anchor], fast_bytes: float) -> float:
@@ -125,8 +125,10 @@ def guess(
         # How hot the hottest pages are was continued from those below them, and not seen.
         seen = Work(work.about, work.capped).best(USABLE * fast_bytes)
         low -= max(0.0, work.best(USABLE * fast_bytes) - seen)
-    if work.level and work.dense:
-        least, most = (Work("", one).best(USABLE * fast_bytes) for one in (work.level, work.dense))
+    for ends in ((work.level, work.dense), work.cached):
+        if not all(ends) or not ends:
+            continue
+        least, most = sorted(Work("", one).best(USABLE * fast_bytes) for one in ends)
         best = work.best(USABLE * fast_bytes)
         low -= max(0.0, best - least)
         high = max(high, share + half + max(0.0, most - best))
@@ -158,7 +160,7 @@ def _resampled(work: Work, pages: int, rng: Random) -> Work:
             Heat(heat.rate_hz, load.bytes * part / whole)
             for heat, part in zip(load.heats, drawn, strict=True)
         )
-        stretches.append(Stretch(Load(heats), one.share))
+        stretches.append(Stretch(Load(heats, cached_s=load.cached_s), one.share))
     return Work(work.about, tuple(stretches))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf, log
 
-from tierd.profile import seldom
+from tierd.profile import cached, seldom
 from tierd.profile.load import Heat, Load, Stretch, Work, ordered
 from tierd.profile.panel import DISTANCES, HOT_SHARE, LAGS, LOOKS, Kept
 from tierd.profile.profile import Line, Profile, Source
@@ -82,7 +82,29 @@ DOUBT = (
 
 
 def work(profile: Profile, name: str) -> Work:
-    """Return the work that a profile shows."""
+    """Return the work that a profile shows, without the touches that caches answer."""
+    found, size = _touched(profile, name), profile.header.cache_bytes
+    if not size:
+        return found
+
+    def each(stretches: Sequence[Stretch], used: float = cached.USED_MIDDLE) -> tuple[Stretch, ...]:
+        return tuple(
+            replace(one, load=replace(one.load, cached_s=cached.kept_s(one.load.heats, size, used)))
+            for one in stretches
+        )
+
+    return replace(
+        found,
+        stretches=each(found.stretches),
+        capped=each(found.capped),
+        level=each(found.level),
+        dense=each(found.dense),
+        cached=tuple(each(found.stretches, used) for used in cached.USED_ENDS),
+    )
+
+
+def _touched(profile: Profile, name: str) -> Work:
+    """Return the work that a profile shows, as if each touch reached memory."""
     source = profile.header.source
     stretches = tuple(_stretches(profile, tail=source is Source.panel))
     most = max(one.load.bytes for one in stretches)

@@ -6,6 +6,7 @@ equal heat lies, and how fast heat moves to other memory.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import exp
 
 from tierd.profile.rates import class_of
 
@@ -36,6 +37,9 @@ class Load:
     heat of its own by page. With 1 all memory lies in pieces."""
     drift_per_minute: float = 0.0
     """The share of the hot memory that cools down each minute, while as much other memory heats."""
+    cached_s: float = 0.0
+    """A touch that comes sooner than this after the one before does not reach memory: the caches of
+    processors answer it."""
 
     @property
     def bytes(self) -> float:
@@ -45,17 +49,32 @@ class Load:
     def touches_hz(self) -> float:
         return sum(heat.touches_hz for heat in self.heats)
 
+    @property
+    def reach_hz(self) -> float:
+        """The touches a second that reach memory, if each page counts as one."""
+        return sum(self.reaches_hz(heat.rate_hz) * heat.bytes for heat in self.heats)
+
+    def reaches_hz(self, rate_hz: float) -> float:
+        """Return how many touches of a page reach memory in a second."""
+        return rate_hz * exp(-rate_hz * self.cached_s) if rate_hz else 0.0
+
     def best(self, fast_bytes: float) -> float:
-        """Return the share of all touches that this much fast memory serves at best."""
-        total = self.touches_hz
+        """Return the share of what reaches memory that this much fast memory serves at best."""
+        total = self.reach_hz
         if not total:
             return 1.0
         left, served = fast_bytes, 0.0
-        for heat in self.heats:
-            taken = min(left, heat.bytes)
-            served += heat.rate_hz * taken
+        for reaches_hz, size in self._by_need():
+            taken = min(left, size)
+            served += reaches_hz * taken
             left -= taken
         return served / total
+
+    def _by_need(self) -> list[tuple[float, float]]:
+        """Return how often memory is reached, and its bytes; what is reached most comes first."""
+        return sorted(
+            ((self.reaches_hz(one.rate_hz), one.bytes) for one in self.heats), reverse=True
+        )
 
     def is_in_pieces(self) -> tuple[bool, ...]:
         """Return of each heat whether its memory lies in pieces. Whole classes of heat do."""
@@ -70,14 +89,14 @@ class Load:
         return tuple(class_of(heat.rate_hz) >= least for heat in self.heats)
 
     def needed_bytes(self, share: float) -> float:
-        """Return how much fast memory serves this share of all touches at best."""
-        left, needed = share * self.touches_hz, 0.0
-        for heat in self.heats:
-            if left <= 0:
+        """Return how much fast memory serves this share of what reaches memory at best."""
+        left, needed = share * self.reach_hz, 0.0
+        for reaches_hz, size in self._by_need():
+            if left <= 0 or not reaches_hz:
                 break
-            taken = min(heat.bytes, left / heat.rate_hz) if heat.rate_hz else 0.0
+            taken = min(size, left / reaches_hz)
             needed += taken
-            left -= taken * heat.rate_hz
+            left -= taken * reaches_hz
         return needed
 
 
@@ -113,6 +132,9 @@ class Work:
     pages were watched."""
     dense: tuple[Stretch, ...] = ()
     """The same, if what regions show is in as few pages as it can be."""
+    cached: tuple[tuple[Stretch, ...], ...] = ()
+    """The same, if less or more of each page is used while it is in a cache; empty if caches are
+    not known."""
     doubt: str = ""
     """Why this is trusted less than what a panel shows; empty if it is not."""
 
@@ -122,14 +144,14 @@ class Work:
         return max(stretch.load.bytes for stretch in self.stretches)
 
     def best(self, fast_bytes: float) -> float:
-        """Return the share of all touches, over all the time, that is served at best."""
-        touches = sum(one.share * one.load.touches_hz for one in self.stretches)
-        if not touches:
+        """Return the share of what reaches memory, over all the time, that is served at best."""
+        reach = sum(one.share * one.load.reach_hz for one in self.stretches)
+        if not reach:
             return 1.0
         served = sum(
-            one.share * one.load.touches_hz * one.load.best(fast_bytes) for one in self.stretches
+            one.share * one.load.reach_hz * one.load.best(fast_bytes) for one in self.stretches
         )
-        return served / touches
+        return served / reach
 
 
 def each_load(work: Work) -> Iterator[Load]:

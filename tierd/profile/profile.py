@@ -54,6 +54,8 @@ class Header:
     """The memory of each tier, the fastest first."""
     pages: int
     """How many pages stand for the machine; 0 if none were watched one by one."""
+    cache_bytes: int = 0
+    """The caches of all processors that are the last before memory; 0 if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class HeaderDocument(TypedDict):
     """The memory of each tier, the fastest first."""
     pages: int
     """How many pages stand for the machine; 0 if none were watched one by one."""
+    cache_bytes: int
+    """The caches of all processors that are the last before memory; 0 if that is not known."""
     bounds_hz: list[float]
     """The bounds between the classes of heat, in touches of a page per second."""
 
@@ -143,6 +147,7 @@ def header_text(header: Header, bounds_hz: Iterable[float]) -> str:
         "began_at": header.began_at,
         "tier_bytes": list(header.tier_bytes),
         "pages": header.pages,
+        "cache_bytes": header.cache_bytes,
         "bounds_hz": list(bounds_hz),
     }
     return json.dumps(document)
@@ -206,6 +211,7 @@ def _header(raw: Mapping[str, Any]) -> Header:
         fields.seconds(raw["began_at"]),
         tiers,
         fields.whole(raw["pages"], COUNT_MAX),
+        fields.whole(raw.get("cache_bytes", 0)),
     )
 
 

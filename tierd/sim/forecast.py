@@ -110,10 +110,10 @@ def _run(
 
 def _shown(work: Work, trials: Sequence[Outcome]) -> Shown:
     """Return what trials of the same size showed, each load by its share of the time."""
-    touches = [one.share * one.load.touches_hz for one in work.stretches]
-    whole = sum(touches)
+    reach = [one.share * one.load.reach_hz for one in work.stretches]
+    whole = sum(reach)
     served = tuple(
-        sum(part * one.steady for part, one in zip(touches, seen, strict=True)) / whole
+        sum(part * one.steady for part, one in zip(reach, seen, strict=True)) / whole
         if whole
         else 1.0
         for seen in trials

@@ -138,10 +138,11 @@ class Trial:
         memory = self.memory
         fast = whole = 0.0
         for known in memory.sets:
-            if known.rate_hz > 0:
+            reaches_hz = self.load.reaches_hz(known.rate_hz)
+            if reaches_hz > 0:
                 here = memory.pages_of_set(known.name, FAST)
-                fast += here * known.rate_hz
-                whole += (here + memory.pages_of_set(known.name, SLOW)) * known.rate_hz
+                fast += here * reaches_hz
+                whole += (here + memory.pages_of_set(known.name, SLOW)) * reaches_hz
         served = fast / whole if whole else 1.0
         self.looks.append((self.kernel.now_us / 1e6, served, self.moved_bytes))
 

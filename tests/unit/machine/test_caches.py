@@ -30,3 +30,26 @@ def test_a_processor_without_this_folder_tells_nothing() -> None:
 def test_a_size_that_is_none_is_an_error() -> None:
     with pytest.raises(figures.Garbled, match="index0/size"):
         caches.sizes(machine(l2="much\n"), 3)
+
+
+def two_sockets(shared: bool = True) -> TextSysfs:
+    """Return four processors, of which two each share a last cache."""
+    files = {}
+    for cpu in range(4):
+        folder = f"{caches.CPUS}/cpu{cpu}/cache"
+        for level, size in ((1, "48K\n"), (2, "1024K\n"), (3, "32768K\n")):
+            files[f"{folder}/index{level}/level"] = f"{level}\n"
+            files[f"{folder}/index{level}/size"] = size
+        if shared:
+            files[f"{folder}/index3/shared_cpu_list"] = "0-1\n" if cpu < 2 else "2-3\n"
+    return TextSysfs(files)
+
+
+def test_a_last_cache_that_processors_share_counts_once() -> None:
+    assert caches.total_bytes(two_sockets(), range(4)) == 64 << 20
+    assert caches.total_bytes(two_sockets(shared=False), range(4)) == 128 << 20
+    assert caches.total_bytes(two_sockets(), (2,)) == 32 << 20
+
+
+def test_a_machine_that_tells_no_caches_has_none() -> None:
+    assert caches.total_bytes(TextSysfs({}), range(4)) == 0

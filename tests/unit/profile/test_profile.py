@@ -14,7 +14,7 @@ from tierd.profile.panel import Kept
 from tierd.profile.profile import Header, Line, NoProfile, Source, header_text, line_text
 from tierd.profile.rates import BOUNDS_HZ, CLASSES
 
-HEADER = Header(Source.panel, 1_800_000_000.0, (64 << 30, 192 << 30), 1016)
+HEADER = Header(Source.panel, 1_800_000_000.0, (64 << 30, 192 << 30), 1016, 256 << 20)
 LINE = Line(
     minute=3,
     minutes=2,
@@ -48,6 +48,13 @@ def test_a_profile_of_before_has_no_closer_look() -> None:
     text_before = "\n".join([header_text(HEADER, BOUNDS_HZ), json.dumps(document)]) + "\n"
     assert profile.parse("p", text_before).lines == (replace(LINE, close=()),)
     assert profile.parse("p", text(replace(LINE, close=()))).lines[0].close == ()
+
+
+def test_a_profile_of_before_knows_no_caches() -> None:
+    document = json.loads(header_text(HEADER, BOUNDS_HZ))
+    del document["cache_bytes"]
+    found = profile.parse("p", json.dumps(document) + "\n" + line_text(LINE) + "\n")
+    assert found.header == replace(HEADER, cache_bytes=0)
 
 
 def test_the_lines_are_as_the_schema_says() -> None:
