@@ -33,8 +33,11 @@ STANDARD_OUTPUT = Path("-")
 # The shares of the touches for which an answer says how much memory has them.
 SHARES = (0.5, 0.9, 0.99)
 
-# A size that is simulated to answer for a target may turn out too small; then it is tried again.
-TRIES = 2
+# A size that is simulated to answer for a target may turn out too small or too large. Then another
+# one is tried. Each try takes as long as one size of a curve.
+TRIES = 4
+# Sizes that differ by less than this share serve about the same, so one of them is enough to try.
+NEAR_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +172,15 @@ def _tried(work: Work, fast: list[int], question: Question, config: Config) -> T
 def _least(
     work: Work, question: Question, config: Config, trials: Trials, sizes: list[int]
 ) -> tuple[Trials, int | None]:
-    """Return the least size that serves the target, after a trial near it."""
+    """Return the least size that serves the target, after trials near it."""
     assert question.target is not None
-    least = None
     for _ in range(TRIES):
         least = curve.least_size(work, trials.anchors, sizes, question.target)
-        if least is None or least in trials.seen:
-            break
+        if least is None or any(abs(one - least) <= NEAR_SHARE * least for one in trials.seen):
+            return trials, least
         more = _tried(work, [least], question, config)
         trials = Trials({**trials.seen, **more.seen})
-    return trials, least
+    return trials, curve.least_size(work, trials.anchors, sizes, question.target)
 
 
 def _rows(work: Work, question: Question, trials: Trials, sizes: list[int]) -> tuple[Point, ...]:

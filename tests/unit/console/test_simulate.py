@@ -12,6 +12,8 @@ from tests.unit.profile.test_from_profile import minute
 from tests.unit.profile.test_profile import text
 from tierd import cli
 from tierd.configuration.config import Config
+from tierd.console import simulate
+from tierd.profile import from_profile, profile
 from tierd.profile.curve import USABLE
 from tierd.profile.load import Work
 from tierd.sim import forecast
@@ -20,6 +22,7 @@ from tierd.sim.trial import Size
 from tierd.views import forecast as words
 from tierd.views import forecast_picture
 
+GIB = 1 << 30
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -48,6 +51,30 @@ def test_a_profile_becomes_a_curve_with_the_least_memory_for_a_target(
     assert "cannot tell: 9 minutes were recorded, and 10 are the least" in said
     assert "price" in said.splitlines()[3]
     assert "sim" in said
+
+
+@pytest.mark.parametrize("fails_below_gib", [10, 24, 32, 36, 40, 44])
+def test_a_size_that_is_named_serves_the_target_by_its_own_trial(
+    fails_below_gib: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below some size nearly nothing comes up, which trials of other sizes cannot know."""
+
+    def served(work: Work, fast_bytes: float) -> float:
+        gain = 0.9 if fast_bytes >= fails_below_gib * GIB else 0.3
+        return gain * work.best(USABLE * fast_bytes)
+
+    def with_a_step(work: Work, sizes: Sequence[Size], *_rest: object) -> Trials:
+        return Trials(
+            {one.fast_bytes: Shown((served(work, one.fast_bytes),), 0.5, 1e6) for one in sizes}
+        )
+
+    monkeypatch.setattr(forecast, "tried", with_a_step)
+    work = from_profile.work(profile.parse("p", text(minute(0.25, minutes=20))), "p")
+    question = simulate.Question(None, None, 0.45, words.Costs(100, 250))
+    found = simulate.answer(work, question, Config()).least_bytes
+    assert found is not None
+    assert served(work, found * (1 + 2 * simulate.NEAR_SHARE)) >= 0.45
+    assert served(work, found * 0.85) < 0.45
 
 
 def test_the_answer_names_the_knee_the_target_and_what_cannot_be_told() -> None:
