@@ -63,7 +63,7 @@ def measured(
         told = (
             machines.here(chosen.name, wanted, arguments.cap)
             if arguments.here
-            else machines.in_guest(series, chosen.name, wanted, arguments.cap)
+            else machines.in_guest(series, chosen.name, wanted, arguments.cap, arguments.slow)
         )
     except BenchError as error:
         print(f"  not measured: {error}", file=sys.stderr, flush=True)
@@ -95,7 +95,8 @@ def line(found: figures.Figures) -> str:
         f"50 % {seconds(found.t50_s)}, 95 % {seconds(found.t95_s)}, "
         f"at the end {found.residency_end:.1%}; promoted {found.promoted_bytes // MIB} MiB, "
         f"demoted {found.demoted_bytes // MIB} MiB, moved {found.moved_bytes // MIB} MiB, "
-        f"excess {excess}, futile {futile}, steady {steady} MiB/min; p99 {found.p99_us:.0f} us"
+        f"excess {excess}, futile {futile}, steady {steady} MiB/min; "
+        f"{found.touches_per_s:.0f} touches/s, p99 {found.p99_us:.0f} us"
     )
 
 
@@ -132,6 +133,10 @@ def main() -> int:
     running.add_argument(
         "--cap", type=parse_rate, default=configuration.CAP_BYTES_PER_S, help="such as 20MB/s"
     )
+    running.add_argument(
+        "--slow", type=int, default=0, metavar="TIMES",
+        help="in a guest whose memory is so many times as slow as its figures",
+    )  # fmt: skip
     running.add_argument("--again", action="store_true", help="measure also what is there")
     running.add_argument(
         "--here", action="store_true",
@@ -143,6 +148,8 @@ def main() -> int:
     reporting.add_argument("--data", type=Path, default=cells.FOLDER, metavar="DIR")
     reporting.set_defaults(verb=write_report)
     arguments = parser.parse_args()
+    if getattr(arguments, "here", False) and arguments.slow:
+        parser.error("--slow is for guests: this machine's memory is as fast as it is")
     code: int = arguments.verb(arguments)
     return code
 

@@ -29,23 +29,30 @@ OVERHEAD_S = 300.0
 
 
 def in_guest(
-    series: str, configuration: str, phases: tuple[Phase, ...], cap: int
+    series: str, configuration: str, phases: tuple[Phase, ...], cap: int, stretch: int = 0
 ) -> dict[str, Any]:
-    """Boot a guest of this series and run the timeline there."""
+    """Boot a guest of this series and run the timeline there.
+
+    With `stretch` its memory is so many times as slow as the machine's figures.
+    """
     most_s = sum(2 * one.bound_s * one.repeats for one in phases) + OVERHEAD_S
+    slow, append = (Slowness(stretch=stretch), DROPS_TRANSLATIONS) if stretch else (None, "")
+    if slow:
+        most_s += SERVING_OVERHEAD_S
     argv = ("python3", *_argv(Path("/job/workload"), configuration, phases, cap))
     files = {"workload": workload().read_bytes()}
     try:
         verdict = guest.run(
-            series, machine_model.load(MACHINE), [guest.Command(argv, most_s)], files
-        )
+            series, machine_model.load(MACHINE), [guest.Command(argv, most_s)], files,
+            append=append, slow=slow,
+        )  # fmt: skip
     except VmError as error:
         raise BenchError(f"no virtual machine: {error}") from error
     result = verdict.results[0]
     if result.status != 0:
         raise BenchError(f"{configuration} on {series}: {result.status}\n{result.stderr[-2000:]}")
     told: dict[str, Any] = json.loads(result.stdout)
-    return {**told, "release": verdict.release}
+    return {**told, "release": verdict.release, **({"slowness": asdict(slow)} if slow else {})}
 
 
 # DAMON misses an access if the emulator still has the translation of its address. With this option
