@@ -106,6 +106,10 @@ class Topology:
         """Return the tier of a node; None if tierd does not manage it."""
         return next((tier for tier in self.tiers if node_id in tier.nodes), None)
 
+    def slow_nodes(self) -> frozenset[int]:
+        """Return the nodes of all tiers but the fastest."""
+        return frozenset(node for tier in self.tiers[1:] for node in tier.nodes)
+
     def rank_of(self, node_id: int) -> int:
         """Return the rank of the tier of a node. Nodes that tierd does not manage count as fast."""
         tier = self.tier_of(node_id)

@@ -48,15 +48,16 @@ class Process:
 
 def placers(sysfs: Sysfs) -> tuple[str, ...]:
     """Return the PLACERS that run. This reads a file of each process: too slow for every tick."""
-    running = {_name(sysfs, pid) for pid in _pids(sysfs)}
+    running = {_name(sysfs, pid) for pid in pids(sysfs)}
     return tuple(name for name in PLACERS if name in running)
 
 
-def _pids(sysfs: Sysfs) -> tuple[str, ...]:
-    return tuple(name for name in sysfs.listdir("proc") if _PID.fullmatch(name))
+def pids(sysfs: Sysfs) -> tuple[int, ...]:
+    """Return the pids of all processes, threads of the kernel included."""
+    return tuple(int(name) for name in sysfs.listdir("proc") if _PID.fullmatch(name))
 
 
-def _name(sysfs: Sysfs, pid: str) -> str | None:
+def _name(sysfs: Sysfs, pid: int) -> str | None:
     """Return the kernel's name of a process; None if it has ended."""
     try:
         return sysfs.read(f"proc/{pid}/comm")
@@ -68,7 +69,7 @@ def _name(sysfs: Sysfs, pid: str) -> str | None:
 
 def processes(sysfs: Sysfs) -> tuple[Process, ...]:
     """Return all programs, largest first; the largest ones with `bound_bytes`."""
-    found = [one for pid in _pids(sysfs) if (one := process(sysfs, int(pid))) is not None]
+    found = [one for pid in pids(sysfs) if (one := process(sysfs, pid)) is not None]
     found.sort(key=lambda one: -one.rss_bytes)
     return tuple(
         _looked_into(sysfs, one) if rank < LOOKED_INTO_MAX else one

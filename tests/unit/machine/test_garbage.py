@@ -25,6 +25,7 @@ from tierd.machine import (
     discovery,
     features,
     neighbours,
+    process_memory,
     processes,
     sample_reader,
     sysctls,
@@ -59,6 +60,7 @@ READERS: Mapping[str, Callable[[Sysfs], object]] = {
     "capabilities": features.probe,
     "neighbours": neighbours.neighbours,
     "programs": lambda sysfs: (processes.placers(sysfs), processes.processes(sysfs)),
+    "memory of processes": lambda sysfs: process_memory.read(sysfs, (1,), 4096, SystemClock()),
     "processor time": lambda sysfs: cputime.read(sysfs, PID, 100),
     "who sets a sysctl": lambda sysfs: sysctls.claims(sysfs, "kernel.numa_balancing"),
     "cgroups": lambda sysfs: cgroups.read(sysfs, ("/db",)),
@@ -111,6 +113,7 @@ def dumped(kernel: SimKernel, folder: str, files: dict[str, str | bytes]) -> Non
 PROGRAMS: dict[str, str | bytes] = {
     "proc/1/status": "Name:\tdb\nVmRSS:\t  307200 kB\nMems_allowed_list:\t0-1\n",
     "proc/1/comm": "db\n",
+    "proc/1/statm": "80000 76800 900 200 0 70000 0\n",
     "proc/1/numa_maps": "7f2e40000000 bind:0 anon=51200 N0=51000 N1=200 kernelpagesize_kB=4\n",
     f"proc/{PID}/stat": f"{PID} (kdamond.0) S 2 0 0 0 -1 2129984 0 0 0 0 0 77 8 0" + " 0" * 35,
     "proc/cmdline": "quiet numa_balancing=enable\n",
