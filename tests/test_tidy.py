@@ -248,6 +248,7 @@ PURE_LOCAL = {
     "tierd.units",
     "tierd.views.forecast",
     "tierd.views.plots",
+    "tierd.views.processview",
     "tierd.views",
     "tierd.views.render",
     "tierd.views.scene",
@@ -284,6 +285,13 @@ STOREYS = (
 
 # The programs that ship beside the library may know the simulated kernel; the library may not.
 MAY_IMPORT_SIM = {"console/commands.py", "console/foreground.py", "console/simulate.py"}
+
+
+# Only commands may have the kernel walk the page tables of processes; views know the values.
+MAY_READ_PROCESSES = {
+    "console/who.py",
+    "views/processview.py",
+}
 
 
 def modules(*folders: str) -> list[Path]:
@@ -356,6 +364,15 @@ def test_the_daemon_does_not_know_the_simulation(path: Path) -> None:
         return
     bad = [n for n in imports(ast.parse(path.read_text())) if n.startswith("tierd.sim")]
     assert not bad, f"{name_of(path)} imports {bad}"
+
+
+def test_the_daemon_does_not_read_the_memory_of_processes() -> None:
+    readers = {
+        name_of(path)
+        for path in modules("tierd")
+        if "tierd.machine.process_memory" in imports(ast.parse(path.read_text()))
+    }
+    assert readers == MAY_READ_PROCESSES
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,9 @@ def _why(why: argparse.ArgumentParser) -> None:
 
 
 def _top(top: argparse.ArgumentParser) -> None:
+    top.add_argument(
+        "--processes", action="store_true", help="show the largest processes in place of cgroups"
+    )
     json_option(top, "one JSON object, once")
     config_option(top)
 
@@ -405,12 +408,13 @@ VERBS = {
         ),
     ),
     "top": Verb(
-        "show the status live, and which cgroups have memory on slow nodes; q quits",
+        "show the status live, and which cgroups or processes have memory on slow nodes; q quits",
         _top,
         (
             ("tierd top", "the last line shows the keys"),
             ("tierd top | cat", "once, as text; works without the daemon too"),
             ("tierd top --json", "once, with all cgroups"),
+            ("sudo tierd top --processes", "the largest processes, as key p in the live screen"),
         ),
     ),
     "why": Verb(
@@ -418,7 +422,7 @@ VERBS = {
         _why,
         (
             ("tierd why node1", "or `tierd why 1`"),
-            ("tierd why /system.slice/redis.service", "with its programs, largest first"),
+            ("tierd why /system.slice/redis.service", "with its largest processes"),
         ),
     ),
     "reload": Verb(

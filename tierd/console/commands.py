@@ -21,6 +21,7 @@ from tierd.views.visible import Say
 
 if TYPE_CHECKING:
     from tierd.configuration.config import Config
+    from tierd.console.who import Source
     from tierd.sysfs import PatientSysfs, Sysfs
 
 
@@ -196,10 +197,7 @@ def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
         looked = _looked(arguments)
         _say_where(looked, say)
-        sysfs = _patient(looked.sysfs)
-        config = _config(arguments, sysfs)
-        socket = run_dir(arguments).run / SOCKET
-        source = who.Source(sysfs, config, lambda: client.get(socket, "/v1/status"))
+        source = _source(arguments, looked)
         say(who.one(source, arguments.node, terminal.columns()))
         return ExitCode.ok
     node = whyview.node_id(arguments.node)
@@ -210,24 +208,31 @@ def why(arguments: argparse.Namespace, say: Say) -> ExitCode:
 
 
 def top(arguments: argparse.Namespace, say: Say) -> ExitCode:
-    """Show the status and the cgroups with memory on slow nodes: live in a terminal, else once."""
-    from tierd.console import who
-
-    path = run_dir(arguments).run / SOCKET
+    """Show the status and who has memory on slow nodes: live in a terminal, else once."""
     looked = _looked(arguments)
-    sysfs = _patient(looked.sysfs)
-    source = who.Source(sysfs, _config(arguments, sysfs), lambda: client.get(path, "/v1/status"))
+    source = _source(arguments, looked)
     if sys.stdin.isatty() and sys.stdout.isatty() and not arguments.json:
         from tierd.console import top as live
 
         colour = terminal.has_colour(arguments.no_color)
-        return live.run(source.ask, source.entries, colour=colour)
+        asked = live.Asked(source.ask, source.entries, lambda: source.processes(live.WALK_S))
+        return live.run(asked, by_process=arguments.processes, colour=colour)
     if arguments.json:
-        _say_json(say, source.document())
+        _say_json(say, source.document(with_processes=arguments.processes))
     else:
         _say_where(looked, say)
-        _say_painted(arguments, say, source.text(terminal.columns()))
+        text = source.text(terminal.columns(), with_processes=arguments.processes)
+        _say_painted(arguments, say, text)
     return ExitCode.ok
+
+
+def _source(arguments: argparse.Namespace, looked: "_Looked") -> "Source":
+    from tierd.clock import SystemClock
+    from tierd.console import who
+
+    sysfs, path = _patient(looked.sysfs), run_dir(arguments).run / SOCKET
+    config = _config(arguments, sysfs)
+    return who.Source(sysfs, config, lambda: client.get(path, "/v1/status"), SystemClock())
 
 
 def observe(arguments: argparse.Namespace, say: Say) -> ExitCode:

@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from tierd.errors import ExitCode, TierdError
-from tierd.views import plots, screen, terminal
+from tierd.views import plots, processview, screen, terminal, whoview
 from tierd.views.screen import View
 from tierd.views.statusview import Status
-from tierd.views.whoview import Entry
 
 QUIT = "q"
+BY_PROCESS = "p"
 EVERY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -38,34 +38,46 @@ class TerminalGone(TierdError):
     """The terminal was closed while it was in use."""
 
 
-Census = Callable[[], tuple[Entry, ...]]
-"""Returns the cgroups with memory, those with the most on slow nodes first."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Where `top` has its figures from."""
 
-# Seconds between two readings of all cgroups, at least, and what share of the time they may take.
+    status: Callable[[], Status]
+    """Returns the daemon's snapshot."""
+    cgroups: Callable[[], tuple[whoview.Entry, ...]]
+    """Returns the cgroups with memory, those with the most on slow nodes first."""
+    processes: Callable[[], processview.Document]
+    """Returns the largest processes."""
+
+
+# Seconds between two readings of all cgroups, or of the processes, at least, and what share of the
+# time they may take.
 CENSUS_S = 5.0
 CENSUS_SHARE = 0.05
 
+# Seconds in which processes are read, between two frames: keys wait meanwhile.
+WALK_S = 1.0
 
-def run(ask: Callable[[], Status], census: Census, *, colour: bool) -> ExitCode:
+
+def run(asked: Asked, *, by_process: bool, colour: bool) -> ExitCode:
     """Draw one screen after the other until the user quits."""
     try:
-        return _show(ask, census, colour=colour)
+        return _show(asked, View(by_process=by_process), colour=colour)
     except (OSError, termios.error) as error:
         # The window of the terminal was closed, or its connection was lost.
         raise TerminalGone(f"the terminal is gone: {error.args[-1]}") from error
 
 
-def _show(ask: Callable[[], Status], census: Census, *, colour: bool) -> ExitCode:
+def _show(asked: Asked, view: View, *, colour: bool) -> ExitCode:
     ink = plots.ink_for(sys.stdout.encoding)
-    view = View()
     census_s = time.monotonic()
     with _opened() as opened:
         while True:
             if not view.held:
-                view = look(view, ask)
+                view = look(view, asked.status)
                 began_s = time.monotonic()
                 if began_s >= census_s:
-                    view = counted(view, census)
+                    view = counted(view, asked)
                     now_s = time.monotonic()
                     census_s = now_s + max(CENSUS_S, (now_s - began_s) / CENSUS_SHARE)
             frame = "\n".join(screen.frame(view, time.time(), *terminal.shape(), ink))
@@ -75,6 +87,8 @@ def _show(ask: Callable[[], Status], census: Census, *, colour: bool) -> ExitCod
             if pressed == QUIT:
                 return ExitCode.ok
             view = key(view, pressed)
+            if pressed == BY_PROCESS:
+                census_s = time.monotonic()
 
 
 def look(view: View, ask: Callable[[], Status]) -> View:
@@ -85,18 +99,23 @@ def look(view: View, ask: Callable[[], Status]) -> View:
         return screen.lost(view, str(error))
 
 
-def counted(view: View, census: Census) -> View:
-    """Return the view with the cgroups of now, or with the reason why they are not known."""
+def counted(view: View, asked: Asked) -> View:
+    """Return the view with who has memory now, or with the reason why that is not known."""
+    known = replace(view, who=(), processes=None, who_trouble="")
     try:
-        return replace(view, who=census(), who_trouble="")
+        if view.by_process:
+            return replace(known, processes=asked.processes())
+        return replace(known, who=asked.cgroups())
     except TierdError as error:
-        return replace(view, who=(), who_trouble=str(error))
+        return replace(known, who_trouble=str(error))
 
 
 def key(view: View, pressed: str) -> View:
     """Return the view after a key was pressed."""
     if pressed == " ":
         return replace(view, held=not view.held)
+    if pressed == BY_PROCESS:
+        return replace(view, by_process=not view.by_process, who_trouble="")
     step = {"+": -1, "-": 1}.get(pressed)
     if step is None:
         return view

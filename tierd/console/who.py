@@ -1,16 +1,21 @@
-"""`tierd top` and `tierd why CGROUP`: who has memory on slow nodes. Neither needs the daemon."""
+"""`tierd top` and `tierd why CGROUP`: who has memory on slow nodes. Neither needs the daemon.
+
+Only these commands read the memory of processes: see `machine/process_memory.py`.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tierd.clock import Clock
 from tierd.configuration.config import REST, Config
 from tierd.errors import NotRunning, TierdError
-from tierd.machine import discovery, residents
+from tierd.machine import discovery, process_memory, processes, residents
 from tierd.machine.residents import NOBODY, NoCgroup
 from tierd.planning import groups_now, matches_here
 from tierd.sysfs import Sysfs
-from tierd.views import groupview, statusview, whoview
+from tierd.topology import Topology
+from tierd.views import groupview, processview, statusview, whoview
 from tierd.views.statusview import Status
 from tierd.views.whoview import Document, Entry
 
@@ -23,13 +28,29 @@ class Source:
     config: Config
     ask: Callable[[], Status]
     """Returns the daemon's snapshot."""
+    clock: Clock
 
     def entries(self) -> tuple[Entry, ...]:
         """Return the cgroups with memory, those with the most on slow nodes first."""
         topology = discovery.survey(self.sysfs, self.config.tiers)
         return tuple(whoview.entries(residents.read(self.sysfs), topology))
 
-    def document(self) -> Document:
+    def processes(self, within_s: float = process_memory.WITHIN_S) -> processview.Document:
+        """Return the largest processes, those with the most in use on slow nodes first."""
+        topology = discovery.survey(self.sysfs, self.config.tiers)
+        return self.memory_of(processes.pids(self.sysfs), topology, within_s)
+
+    def memory_of(
+        self,
+        pids: Sequence[int],
+        topology: Topology,
+        within_s: float = process_memory.WITHIN_S,
+    ) -> processview.Document:
+        """Return the largest of these processes."""
+        read = process_memory.read(self.sysfs, pids, topology.page_bytes, self.clock, within_s)
+        return processview.as_document(read, topology)
+
+    def document(self, *, with_processes: bool) -> Document:
         """Return the JSON document of `tierd top`. If cgroups are not known, it says why."""
         topology = discovery.survey(self.sysfs, self.config.tiers)
         found, trouble = NOBODY, ""
@@ -42,9 +63,10 @@ class Source:
             "cgroups": whoview.entries(found, topology),
             "cgroups_trouble": trouble,
             "left_out": list(found.left_out),
+            "processes": self.processes() if with_processes else None,
         }
 
-    def text(self, columns: int) -> str:
+    def text(self, columns: int, *, with_processes: bool) -> str:
         """Return one screen of `tierd top` as text, for a pipe."""
         try:
             status = self.ask()
@@ -52,7 +74,8 @@ class Source:
             head = statusview.wrapped(f"{error}; {error.hint}", columns)
         else:
             head = _head(status, columns)
-        return "\n".join([*head, "", whoview.text(self.document(), columns)])
+        found = self.document(with_processes=with_processes)
+        return "\n".join([*head, "", whoview.text(found, columns)])
 
 
 def _head(status: Status, columns: int) -> list[str]:
@@ -68,8 +91,10 @@ def one(source: Source, path: str, columns: int) -> str:
     path, sysfs = path.rstrip("/"), source.sysfs
     topology = discovery.survey(sysfs, source.config.tiers)
     found = residents.one(sysfs, path)
+    members = residents.members(sysfs, path)
+    said = [*_said(source, path), *(f"Left out: {one}." for one in members.left_out)]
     return whoview.one_text(
-        found, residents.programs(sysfs, path), topology, _said(source, path), columns
+        found, source.memory_of(members.pids, topology), topology, said, columns
     )
 
 

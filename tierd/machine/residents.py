@@ -1,8 +1,7 @@
-"""Who has memory where: bytes of each cgroup on each node, and of the programs in one cgroup.
+"""Who has memory where: bytes of each cgroup on each node, and the processes of one cgroup.
 
 The kernel counts the bytes of a cgroup by node all the time (memory.numa_stat), so to read them is
-cheap. For a program it has to walk the page tables (numa_maps), so that is done only if somebody
-asks for one cgroup, and for a bounded number of programs.
+cheap.
 """
 
 import errno
@@ -12,17 +11,12 @@ from dataclasses import dataclass
 
 from tierd import figures
 from tierd.errors import TierdError
-from tierd.machine import cgroups, processes
+from tierd.machine import cgroups
 from tierd.machine.cgroups import MEMBERS
-from tierd.machine.processes import RSS_BYTES_MAX, RSS_BYTES_MIN
 from tierd.sysfs import Sysfs, SysfsError
 
 TREE = "sys/fs/cgroup"
 STAT = "memory.numa_stat"
-
-# Programs of a cgroup whose sizes are read, and of these the largest, whose page tables are walked.
-PROGRAMS_MAX = 1000
-WALKED_MAX = 20
 
 Bytes = Mapping[int, int]
 """Bytes by node."""
@@ -34,7 +28,6 @@ _ACTIVE = ("active_anon", "active_file")
 
 _ROW = re.compile(r"^(\w+)((?: N\d+=\d+)+)$", re.MULTILINE)
 _CELL = re.compile(r" N(\d+)=(\d+)")
-_PAGE_KB = re.compile(r" kernelpagesize_kB=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +53,12 @@ NOBODY = Residents(())
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """A program of a cgroup; `bytes_by_node` is None if its page tables were not walked."""
+class Members:
+    """The processes of a cgroup and of those below it."""
 
-    pid: int
-    name: str
-    rss_bytes: int
-    bytes_by_node: Bytes | None
+    pids: tuple[int, ...]
+    left_out: tuple[str, ...]
+    """Which cgroups were not read, and why."""
 
 
 class NoCgroup(TierdError):
@@ -157,45 +149,23 @@ def one(sysfs: Sysfs, path: str) -> Resident:
     return Resident(path, _sum(rows, _MOVABLE), active)
 
 
-def programs(sysfs: Sysfs, path: str) -> tuple[Program, ...]:
-    """Return the programs in a cgroup and below it, the largest first."""
-    pids: list[str] = []
-    for group in cgroups.read(sysfs, (path,)).own_bytes:
+def members(sysfs: Sysfs, path: str) -> Members:
+    """Return the processes in a cgroup and below it."""
+    listed = cgroups.read(sysfs, (path,))
+    pids: list[int] = []
+    for group in listed.own_bytes:
+        file = f"{TREE}{group}/{MEMBERS}"
         try:
-            pids += sysfs.read(f"{TREE}{group}/{MEMBERS}").split()
+            text = sysfs.read(file)
         except SysfsError as error:
-            # EOPNOTSUPP: a threaded cgroup, whose threads belong to a program of its parent.
+            # EOPNOTSUPP: a threaded cgroup, whose threads belong to a process of its parent.
             if error.errno not in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
                 raise
-    found = (processes.process(sysfs, int(pid)) for pid in pids[:PROGRAMS_MAX])
-    sized = sorted((one for one in found if one), key=lambda one: -one.rss_bytes)
-    return tuple(
-        Program(
-            one.pid, one.name, one.rss_bytes, _walked(sysfs, one) if rank < WALKED_MAX else None
-        )
-        for rank, one in enumerate(sized)
-    )
-
-
-def _walked(sysfs: Sysfs, program: processes.Process) -> Bytes | None:
-    if not RSS_BYTES_MIN <= program.rss_bytes <= RSS_BYTES_MAX:
-        return None
-    path = f"proc/{program.pid}/numa_maps"
-    try:
-        return by_node(path, sysfs.read(path))
-    except SysfsError:
-        return None
-
-
-def by_node(path: str, numa_maps: str) -> Bytes:
-    """Return the bytes of a program on each node."""
-    total: dict[int, int] = {}
-    for line in numa_maps.splitlines():
-        page = _PAGE_KB.search(line)
-        # A mapping without a page in memory has no page size either.
-        if page is not None:
-            kib = figures.number(path, page[1], most=figures.KIB_MAX)
-            for node, count in _CELL.findall(line):
-                pages = figures.number(path, count, most=figures.PAGES_MAX)
-                total[int(node)] = total.get(int(node), 0) + pages * kib * 1024
-    return total
+            continue
+        pids += [figures.number(file, one, most=figures.PID_MAX) for one in text.split()]
+    # The kernel writes 0 for a process that this namespace of pids does not show.
+    hidden = pids.count(0)
+    left_out = (f"{path}: processes of another namespace of pids: {hidden}",) if hidden else ()
+    # A process that moves to another cgroup may be listed twice.
+    seen = tuple(pid for pid in dict.fromkeys(pids) if pid)
+    return Members(seen, listed.left_out + left_out)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tierd.units import format_rate, format_size
+from tierd.views import processview
 from tierd.views.plots import Ink, sparkline
 from tierd.views.render import event_line
 from tierd.views.statusview import (
@@ -26,7 +27,7 @@ KEPT = 200
 LABEL_COLUMNS = 24
 # The columns at the right end of a trend for its largest value, in a wide terminal.
 MOST_COLUMNS = 16
-KEYS = "q quit   space freeze   + faster   - slower"
+KEYS = "q quit  space freeze  p processes  +/- speed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,12 @@ class View:
     every_s: float = 1.0
     who: tuple[Entry, ...] = ()
     """The cgroups with memory, those with the most on slow nodes first."""
+    by_process: bool = False
+    """Whether processes are shown in place of cgroups."""
+    processes: processview.Document | None = None
+    """The largest processes; None if they have not been read."""
     who_trouble: str = ""
-    """Why they are not known; empty if they are."""
+    """Why who has memory is not known; empty if it is."""
 
 
 def seen(view: View, status: Status) -> View:
@@ -99,12 +104,13 @@ def frame(view: View, now: float, columns: int, rows: int, ink: Ink) -> list[str
     trouble = wrapped(f"!! waiting: {view.trouble}", columns) if told else []
     shown = [*trouble, *body][: rows - 1]
     shown += [""] * (rows - 1 - len(shown))
-    held = "   FROZEN" if view.held else ""
-    foot = f"{KEYS}   every {view.every_s:g} s{held}"
+    held = "  FROZEN" if view.held else ""
+    foot = f"{KEYS}  every {view.every_s:g} s{held}"
     return [visible(line, kept="")[:columns] for line in (*shown, foot)]
 
 
-# Lines of a screen that the cgroups leave to the rest, and how many cgroups are shown even so.
+# Lines of a screen that the cgroups or processes leave to the rest, and how many of them are shown
+# even so.
 OTHER_ROWS = 22
 WHO_MIN = 5
 
@@ -112,8 +118,14 @@ WHO_MIN = 5
 def _who(view: View, columns: int, rows: int) -> list[str]:
     """Return who has memory on slow nodes, or why that is not known."""
     if view.who_trouble:
-        return wrapped(f"memory by cgroup: {view.who_trouble}", columns, "  ")
-    return lines(view.who, columns, max(WHO_MIN, rows - OTHER_ROWS)) if view.who else []
+        by = "process" if view.by_process else "cgroup"
+        return wrapped(f"memory by {by}: {view.who_trouble}", columns, "  ")
+    most = max(WHO_MIN, rows - OTHER_ROWS)
+    if not view.by_process:
+        return lines(view.who, columns, most) if view.who else []
+    if view.processes is None:
+        return ["  memory by process: not read yet"]
+    return processview.lines(view.processes, columns, most)
 
 
 def _body(view: View, status: Status, now: float, columns: int, rows: int, ink: Ink) -> list[str]:

@@ -1,11 +1,12 @@
-"""Who has memory on slow nodes: cgroups as a table and as JSON; one cgroup and its programs."""
+"""Who has memory on slow nodes: cgroups as a table and as JSON; one cgroup and its processes."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from tierd.machine.residents import Bytes, Program, Resident, Residents
+from tierd.machine.residents import Bytes, Resident, Residents
 from tierd.topology import Topology
 from tierd.units import format_size
+from tierd.views import processview
 from tierd.views.render import table
 from tierd.views.statusview import wrapped
 
@@ -40,6 +41,8 @@ class Document(TypedDict):
     """Why no cgroup is known; empty if they are known."""
     left_out: list[str]
     """Which cgroups were not read, and why."""
+    processes: processview.Document | None
+    """None without --processes: to read them costs time."""
 
 
 def entries(found: Residents, topology: Topology) -> list[Entry]:
@@ -61,7 +64,7 @@ def _entry(one: Resident, topology: Topology) -> Entry:
 
 def _slow(sizes: Bytes, topology: Topology) -> int:
     """Return the bytes on nodes of all tiers but the fastest."""
-    slow = {node for tier in topology.tiers[1:] for node in tier.nodes}
+    slow = topology.slow_nodes()
     return sum(size for node, size in sizes.items() if node in slow)
 
 
@@ -88,7 +91,9 @@ def _cut(line: str, columns: int) -> str:
 
 
 def text(found: Document, columns: int) -> str:
-    """Return the cgroups with the most bytes on slow nodes, in words."""
+    """Return the processes, or else the cgroups with the most bytes on slow nodes, in words."""
+    if found["processes"] is not None:
+        return "\n".join(_processes(found["processes"], columns))
     listed = found["cgroups"]
     if found["cgroups_trouble"]:
         return "\n".join(wrapped(found["cgroups_trouble"], columns))
@@ -104,7 +109,7 @@ def text(found: Document, columns: int) -> str:
 
 def one_text(
     one: Resident,
-    programs: Sequence[Program],
+    processes: processview.Document,
     topology: Topology,
     said: Iterable[str],
     columns: int,
@@ -127,23 +132,18 @@ def one_text(
     ]
     parts += table([("TIER", "NODES", "MEMORY", "SHARE", "IN USE"), *rows])
     parts += ["", *(line for each in said for line in wrapped(each, columns))]
-    if programs:
-        parts += ["", *_programs(programs, topology)]
+    if processes["found"] or processes["left_out"]:
+        parts += ["", *_processes(processes, columns)]
     return "\n".join(parts)
 
 
 IN_USE = (
     "IN USE is what the kernel's own lists call active (active_anon, active_file). These lists are "
-    "coarse, and may be minutes old. How often single regions are used is not known by cgroup."
+    "coarse, and may be minutes old. How hot memory is for DAMON is not known by cgroup or process."
 )
 
 
-def _programs(programs: Sequence[Program], topology: Topology) -> list[str]:
-    rows = []
-    for one in programs[:SHOWN_MAX]:
-        sizes = one.bytes_by_node
-        slow = None if sizes is None else _slow(sizes, topology)
-        fast = None if sizes is None or slow is None else sum(sizes.values()) - slow
-        cells = ("-" if size is None else format_size(size) for size in (slow, fast, one.rss_bytes))
-        rows.append((*cells, str(one.pid), one.name))
-    return table([("ON SLOW", "ON FAST", "RSS", "PID", "PROGRAM"), *rows])
+def _processes(found: processview.Document, columns: int) -> list[str]:
+    drawn = processview.lines(found, columns, SHOWN_MAX)
+    notes = [line for note in processview.notes(found) for line in wrapped(note, columns)]
+    return [*drawn, "", *notes] if notes else drawn

@@ -122,6 +122,12 @@ TABLE = [
     ),
     Row(
         "two-tier-7.2",
+        "top --run-dir {tmp} --root {root} --config {root}/../good.yaml --processes",
+        0,
+        ("not running", "no process with memory was read"),
+    ),
+    Row(
+        "two-tier-7.2",
         "why /x --run-dir {tmp} --root {root} --config {root}/../good.yaml",
         1,
         (),

@@ -17,7 +17,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.fixtures import machines
+from tests.fixtures import machines, proc
 from tests.fixtures.answers import ANSWER, REPORT
 from tests.fixtures.snapshots import SNAPSHOT, UNKNOWN, parked
 from tierd.clock import SystemClock
@@ -61,7 +61,12 @@ def of_import(name: str) -> Document:
 
 def of_cgroups() -> Document:
     kernel = demo.demo("two-tier").kernel
-    return who.Source(kernel, Config(), dict).document()
+    return who.Source(kernel, Config(), dict, SystemClock()).document(with_processes=False)
+
+
+def of_processes(*, generations: bool) -> Document:
+    sysfs = proc.machine(generations=generations)
+    return who.Source(sysfs, Config(), dict, SystemClock()).document(with_processes=True)
 
 
 def of_command(words: str, machine: str, folder: Path) -> Document:
@@ -104,6 +109,8 @@ DOCUMENTS: dict[str, Callable[[Path], Document]] = {
     "tiers-two-socket-7.2": lambda folder: of_command("tiers --json", "two-socket-7.2", folder),
     "tiers-slow-offline-7.2": lambda folder: of_command("tiers --json", "slow-offline-7.2", folder),
     "top-two": lambda _: of_cgroups(),
+    "top-processes": lambda _: of_processes(generations=False),
+    "top-generations": lambda _: of_processes(generations=True),
     "top-none": lambda folder: of_command("top --json", "two-tier-7.2", folder),
     "events-two": lambda folder: json.loads(
         events_and_history.events_json(events_and_history.kept_events(kept(folder), None))

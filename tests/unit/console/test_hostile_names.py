@@ -63,7 +63,11 @@ WORDS = {
     "status": ["status", "status --json"],
     "events": ["events", "events --json"],
     "history": ["history --since 1d"],
-    "top": ["top"],
+    "top": [
+        "top",
+        "top --root {tmp}/root --config {tmp}/classes.yaml --processes",
+        "top --root {tmp}/root --config {tmp}/classes.yaml --processes --json",
+    ],
     "why": ["why 0"],
     "reload": ["reload"],
     "pause": ["pause"],
@@ -122,6 +126,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (process / "status").write_bytes(
         b"Name:\t" + EVIL_NAME + b"\nVmRSS:\t  999999 kB\nMems_allowed_list:\t0\n"
     )
+    (process / "statm").write_text("999999 249999 1 1 0 1 0\n")
     (process / "numa_maps").write_text("7f00 bind:0 anon=9999 N0=99999 kernelpagesize_kB=4\n")
     cgroups = tmp_path / "root/sys/fs/cgroup"
     for group in (cgroups / "evil", cgroups / "evil" / EVIL_GROUP):
@@ -172,6 +177,14 @@ def test_no_verb_prints_it(verb: str, folder: Path, capfd: pytest.CaptureFixture
             assert "\\u202e" in said.out + said.err, words
         if "--json" in words.split():
             json.loads(said.out)
+
+
+def test_the_name_of_a_process_is_shown_escaped(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = WORDS["top"][1].format(tmp=folder)
+    cli.main([*words.split(), "--run-dir", str(folder)])
+    assert "  4711  evil\\u001b[2J\\u202e\\xff\n" in capfd.readouterr().out
 
 
 def test_a_report_escapes_hostile_names() -> None:

@@ -15,13 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fixtures import machines, proc
 from tests.fixtures.snapshots import MB, SNAPSHOT, with_nodes
 from tierd.console import top
+from tierd.console.top import Asked
 from tierd.errors import NotRunning
+from tierd.machine import discovery
+from tierd.machine.process_memory import Active, LeftOut, Mapped, Processes, ProcessMemory, Why
 from tierd.record.snapshot import document
 from tierd.serving import api
 from tierd.serving.api import Sources
-from tierd.views import screen
+from tierd.views import processview, screen
 from tierd.views.plots import ASCII, UNICODE
 from tierd.views.screen import View
 from tierd.views.whoview import Entry
@@ -53,7 +57,7 @@ def test_a_frame_fits_the_smallest_terminal(columns: int, rows: int, seconds: in
         drawn = screen.frame(view, NOW, columns, rows, UNICODE)
         assert len(drawn) == rows
         assert max(map(len, drawn)) <= columns
-        assert drawn[-1] == "q quit   space freeze   + faster   - slower   every 1 s"[:columns]
+        assert drawn[-1] == "q quit  space freeze  p processes  +/- speed  every 1 s"[:columns]
 
 
 def test_a_frame_has_it_all() -> None:
@@ -126,8 +130,54 @@ def test_cgroups_that_cannot_be_read_are_a_reason_and_no_end() -> None:
         raise NotRunning("gone")
 
     known = (cgroup("/a", 1),)
-    assert top.counted(View(who=known), refused) == View(who_trouble="gone")
-    assert top.counted(View(who_trouble="gone"), lambda: known) == View(who=known)
+    gone, there = Asked(dict, refused, never), Asked(dict, lambda: known, never)
+    assert top.counted(View(who=known), gone) == View(who_trouble="gone")
+    assert top.counted(View(who_trouble="gone"), there) == View(who=known)
+
+
+def never() -> processview.Document:
+    raise AssertionError("processes are read only if somebody wants to see them")
+
+
+def read_processes(count: int) -> processview.Document:
+    mapped = Mapped({1: 7 * MB}, 0, Active(0, {}))
+    found = tuple(ProcessMemory(100 + one, "db", 9 * MB, mapped) for one in range(count))
+    left = (LeftOut(Why.unreadable, 3, MB),)
+    machine = discovery.survey(machines.load("two-tier-7.2").sysfs, None)
+    return processview.as_document(Processes(found, left, knows_active=True), machine)
+
+
+def test_a_key_shows_processes_in_place_of_cgroups() -> None:
+    known, read = (cgroup("/a", 1),), read_processes(1)
+    asked = Asked(dict, lambda: known, lambda: read)
+    view = top.key(View(who=known, who_trouble="old"), "p")
+    assert view == View(who=known, by_process=True)
+    assert "by process: not read yet" in "\n".join(screen.frame(view, NOW, 80, 24, ASCII))
+    view = top.counted(view, asked)
+    assert view == View(by_process=True, processes=read)
+    assert any(line.endswith(" db") for line in screen.frame(view, NOW, 80, 24, ASCII))
+    view = top.counted(top.key(view, "p"), asked)
+    assert view == View(who=known)
+    assert any(line.endswith(" /a") for line in screen.frame(view, NOW, 80, 24, ASCII))
+
+
+def test_processes_that_cannot_be_read_are_a_reason_and_no_end() -> None:
+    def refused() -> processview.Document:
+        raise NotRunning("gone")
+
+    view = top.counted(View(by_process=True), Asked(dict, lambda: (), refused))
+    assert view == View(by_process=True, who_trouble="gone")
+    assert "by process: gone" in "\n".join(screen.frame(view, NOW, 80, 24, ASCII))
+
+
+def test_the_processes_have_room_on_a_small_screen() -> None:
+    for view in (View(), watched()):
+        shown = replace(view, by_process=True, processes=read_processes(9))
+        drawn = screen.frame(shown, NOW, 80, 24, ASCII)
+        assert len(drawn) == 24
+        assert sum(line.endswith(" db") for line in drawn) == screen.WHO_MIN
+        assert "  and 4 more; --json lists all" in drawn
+        assert any("left out: 3 processes" in line for line in drawn)
 
 
 # Bound of a wait for a program, in seconds. On a busy machine it takes seconds to start.
@@ -210,8 +260,8 @@ class Terminal:
         )
         return done.stdout
 
-    def begin(self, columns: int, rows: int) -> None:
-        command = f"{sys.executable} -m tierd top --run-dir {self.daemon.folder}"
+    def begin(self, columns: int, rows: int, words: str = "") -> None:
+        command = f"{sys.executable} -m tierd top --run-dir {self.daemon.folder} {words}"
         size = ("-x", str(columns), "-y", str(rows))
         self.tmux("new-session", "-d", *size, command)
         # Keys before the first frame are lost.
@@ -275,5 +325,22 @@ def test_resize_and_a_daemon_that_starts_again(terminal: Terminal) -> None:
                 break
             terminal.daemon.asked.acquire(timeout=0.5)
         assert terminal.tmux("list-panes") == ""
+    finally:
+        server.stop()
+
+
+def test_processes_in_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
+    machines.unpack(proc.machine(), tmp_path / "root")
+    (tmp_path / "quiet.yaml").write_text("metrics: {address: off}\n")
+    server = terminal.daemon.start()
+    try:
+        words = f"--processes --root {tmp_path}/root --config {tmp_path}/quiet.yaml"
+        terminal.begin(100, 40, words)
+        drawn = terminal.until("  30   db")
+        assert any(line.endswith("  32   huge") for line in drawn)
+        terminal.tmux("send-keys", "p")
+        assert not any("  30   db" in line for line in terminal.until("memory by cgroup: "))
+        terminal.tmux("send-keys", "p")
+        terminal.until("  30   db")
     finally:
         server.stop()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tierd.figures import Garbled
 from tierd.machine import residents
-from tierd.machine.residents import NoCgroup, by_node, parse
+from tierd.machine.residents import NoCgroup, parse
 from tierd.sysfs import RealSysfs
 
 # As a kernel 7.2 prints it, shortened.
@@ -20,13 +20,6 @@ active_anon N0=0 N1=4096
 inactive_anon N0=4096 N1=4096
 active_file N0=100 N1=0
 workingset_refault_anon N0=3 N1=0
-"""
-
-NUMA_MAPS = """\
-55d0 default file=/usr/bin/redis mapped=10 N0=4 N1=6 kernelpagesize_kB=4
-7f00 default anon=2 dirty=2 N1=2 kernelpagesize_kB=2048
-7f11 default
-7f12 prefer:0 anon=1 dirty=1 N0=1 kernelpagesize_kB=4
 """
 
 
@@ -83,33 +76,17 @@ def test_the_old_hierarchy_is_said(tmp_path: Path) -> None:
         residents.read(RealSysfs(tmp_path))
 
 
-def process(root: Path, pid: int, name: str, rss_kib: int, maps: str | None = None) -> None:
-    folder = root / f"proc/{pid}"
-    folder.mkdir(parents=True)
-    (folder / "status").write_text(
-        f"Name:\t{name}\nVmRSS:\t{rss_kib} kB\nMems_allowed_list:\t0-1\n"
-    )
-    if maps is not None:
-        (folder / "numa_maps").write_text(maps)
+def test_members_are_the_processes_of_a_cgroup_and_below(root: Path) -> None:
+    assert residents.members(RealSysfs(root), "/a.slice").pids == (7, 8, 9)
+    assert residents.members(RealSysfs(root), "/a.slice/b") == residents.Members((8, 9), ())
+    assert residents.members(RealSysfs(root), "/nope").pids == ()
 
 
-def test_programs_of_a_cgroup_and_below_largest_first(root: Path) -> None:
-    process(root, 7, "small", 100)
-    process(root, 8, "redis", 1 << 20, NUMA_MAPS)
-    # 9 has ended.
-    found = residents.programs(RealSysfs(root), "/a.slice")
-    assert [(one.pid, one.name) for one in found] == [(8, "redis"), (7, "small")]
-    assert found[0].bytes_by_node == {0: 5 << 12, 1: (6 << 12) + (4 << 20)}
-    assert found[1].bytes_by_node is None
-
-
-def test_few_programs_are_walked(root: Path) -> None:
-    pids = range(100, 100 + 2 * residents.WALKED_MAX)
-    group(root, "/many", STAT, 1, "".join(f"{pid}\n" for pid in pids))
-    for pid in pids:
-        process(root, pid, "p", 1 << 20, NUMA_MAPS)
-    found = residents.programs(RealSysfs(root), "/many")
-    assert sum(one.bytes_by_node is not None for one in found) == residents.WALKED_MAX
+def test_members_are_listed_once_and_hidden_ones_are_said(root: Path) -> None:
+    group(root, "/a.slice/c", STAT, 1, "8\n0\n0\n10\n")
+    found = residents.members(RealSysfs(root), "/a.slice")
+    assert found.pids == (7, 8, 9, 10)
+    assert found.left_out == ("/a.slice: processes of another namespace of pids: 2",)
 
 
 @given(st.text(max_size=200))
@@ -119,4 +96,3 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     except Garbled:
         return
     assert all(size >= 0 for row in rows.values() for size in row.values())
-    assert all(size >= 0 for size in by_node("x", text).values())

@@ -1,8 +1,9 @@
 """The table of cgroups: its order, its width, and what is not known."""
 
-from tierd.machine.residents import Program, Resident, Residents
+from tierd.machine.process_memory import Active, Estimate, Mapped, Processes, ProcessMemory
+from tierd.machine.residents import Resident, Residents
 from tierd.topology import Node, Tier, Topology
-from tierd.views import whoview
+from tierd.views import processview, whoview
 
 MIB = 1 << 20
 
@@ -28,6 +29,7 @@ def document(found: Residents, *left_out: str) -> whoview.Document:
         "cgroups": whoview.entries(found, TOPOLOGY),
         "cgroups_trouble": "",
         "left_out": list(left_out),
+        "processes": None,
     }
 
 
@@ -51,14 +53,18 @@ def test_a_long_list_is_cut_and_says_so() -> None:
     assert whoview.text(document(Residents(())), 80) == "no cgroup below the root has memory"
 
 
-def test_one_cgroup_with_its_programs() -> None:
-    programs = [
-        Program(8, "redis", 40 * MIB, {0: 10 * MIB, 1: 30 * MIB}),
-        Program(9, "tiny", MIB, None),
-    ]
-    drawn = whoview.one_text(FOUND.cgroups[1], programs, TOPOLOGY, ["said."], 80)
+def test_one_cgroup_with_its_processes() -> None:
+    active = Active(8 * MIB, {1: Estimate(6 * MIB, 5 * MIB, 7 * MIB)})
+    known = Mapped({0: 10 * MIB, 1: 30 * MIB}, 0, active)
+    read = Processes((ProcessMemory(8, "redis", 40 * MIB, known),), (), knows_active=True)
+    processes = processview.as_document(read, TOPOLOGY)
+    drawn = whoview.one_text(FOUND.cgroups[1], processes, TOPOLOGY, ["said."], 80)
     rows = [line.split() for line in drawn.splitlines()]
     assert ["slow", "node1", "30", "MiB", "75%", "7", "MiB"] in rows
-    assert ["30", "MiB", "10", "MiB", "40", "MiB", "8", "redis"] in rows
-    assert ["-", "-", "1", "MiB", "9", "tiny"] in rows
+    assert ["30", "MiB", "~6", "MiB", "10", "MiB", "~2", "MiB", "40", "MiB", "8", "redis"] in rows
     assert "said." in drawn
+
+
+def test_a_cgroup_without_processes_has_no_table_of_them() -> None:
+    none = processview.as_document(Processes((), (), knows_active=True), TOPOLOGY)
+    assert "process" not in whoview.one_text(FOUND.cgroups[1], none, TOPOLOGY, (), 80)
