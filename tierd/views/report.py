@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import floor, log10
 from textwrap import wrap
 from typing import TypedDict
 
@@ -38,6 +39,8 @@ text{font:11px sans-serif;fill:var(--ink)}h2{font-size:1.1em;margin-top:2em}
 
 # More labels below a chart would run into each other.
 LABELS_MAX = 24
+# Two decimals are enough where a difference of one matters to nobody.
+DECIMALS, DECIMALS_MAX = 2, 9
 CHART_WIDTH, CHART_HEIGHT, CHART_LEFT, CHART_FOOT = 720, 140, 60, 20
 
 
@@ -66,18 +69,26 @@ def as_text(report: Report, columns: int) -> str:
 
 
 def _row(one: Difference) -> tuple[str, str, str, str, str]:
+    digits = _decimals(one.measure, max(abs(one.off or 0.0), abs(one.on or 0.0)))
     difference = "-"
     if one.mean is not None:
-        difference = f"{one.mean:+.2f}"
+        difference = f"{one.mean:+.{digits}f}"
         if one.half is not None:
             low, high = one.mean - one.half, one.mean + one.half
-            difference += f" ({low:+.2f} to {high:+.2f})"
+            difference += f" ({low:+.{digits}f} to {high:+.{digits}f})"
     title = f"{one.measure.title}, {one.measure.unit}" if one.measure.unit else one.measure.title
-    return title, _shown(one.off), _shown(one.on), difference, one.verdict
+    off, on = ("-" if value is None else f"{value:.{digits}f}" for value in (one.off, one.on))
+    return title, off, on, difference, one.verdict
 
 
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _decimals(measure: Measure, largest: float) -> int:
+    """Return how many decimals tell values apart: two, or more for an application's small figure.
+
+    A latency may be given in seconds.
+    """
+    if measure.small or not largest:
+        return DECIMALS
+    return min(DECIMALS_MAX, max(DECIMALS, DECIMALS - floor(log10(largest))))
 
 
 class DifferenceDocument(TypedDict):
@@ -168,18 +179,19 @@ def _chart(measure: Measure, slices: Sequence[Slice]) -> Iterator[str]:
     """Yield a bar for each slice in which the measure has a value."""
     values = [(one, one.values.get(measure.key)) for one in slices]
     most = max((value for _, value in values if value is not None), default=0.0)
-    if not most:
+    if most <= 0:
         return
     width = (CHART_WIDTH - CHART_LEFT) / len(values)
     base = CHART_HEIGHT - CHART_FOOT
     yield f"<h2>{escape(measure.title)}</h2>"
     yield f'<svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img">'
-    yield f'<text x="0" y="14">{most:.2f}{escape(measure.unit)}</text>'
+    digits = _decimals(measure, most)
+    yield f'<text x="0" y="14">{most:.{digits}f}{escape(measure.unit)}</text>'
     yield f'<text x="0" y="{base}">0</text>'
     yield f'<path class="axis" d="M{CHART_LEFT} {base}H{CHART_WIDTH}"/>'
     for number, (one, value) in enumerate(values):
         x = CHART_LEFT + number * width
-        if value is not None:
+        if value is not None and value > 0:
             height = value / most * (base - 10)
             yield (
                 f'<rect class="{one.arm}" x="{x + 1:.1f}" y="{base - height:.1f}" '

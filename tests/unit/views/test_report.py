@@ -2,8 +2,13 @@
 
 import re
 
-from tests.fixtures.answers import REPORT
+import pytest
+
+from tests.fixtures.answers import REPORT, turn
+from tierd.report.compare import SERVED, Arm, Better, Difference, Measure
 from tierd.views import report
+
+OWN = Measure("application", "latency", "", Better.less)
 
 
 def test_the_words_have_a_row_for_each_measure_with_its_verdict() -> None:
@@ -27,3 +32,36 @@ def test_the_page_fetches_nothing_and_has_a_chart_for_what_was_measured() -> Non
 def test_hostile_words_do_nothing_in_the_page() -> None:
     evil = report.Report("<script>alert(1)</script>", "one", (), ())
     assert "<script" not in report.as_page(evil)
+
+
+@pytest.mark.parametrize(
+    ("measure", "on", "shown"),
+    [
+        (OWN, 1250.0, "1250.00"),
+        (OWN, 1.0, "1.00"),
+        (OWN, 0.05, "0.0500"),
+        (OWN, 0.0004213, "0.000421"),
+        (OWN, -0.0004213, "-0.000421"),
+        (OWN, 1e-30, "0.000000000"),
+        (OWN, 0.0, "0.00"),
+        # A difference of less than a point matters to nobody.
+        (SERVED, 0.0004213, "0.00"),
+    ],
+)
+def test_a_small_figure_of_an_application_keeps_three_digits(
+    measure: Measure, on: float, shown: str
+) -> None:
+    one = Difference(measure, 0.0, on, on, abs(on), 10)
+    said = report.as_text(report.Report("", "before-after", (), (one,)), 80)
+    assert re.search(rf" {re.escape(shown)} +[+-]{shown.lstrip('-')} \(", said)
+
+
+def test_what_is_below_zero_has_no_bar() -> None:
+    """A bar of negative height is an error in SVG."""
+    slices = (turn(Arm.off, 1.0, -5.0), turn(Arm.on, 1.0, 5.0))
+    below = report.Report("", "before-after", slices, (Difference(OWN, -5.0, 5.0, 10.0, 0.0, 1),))
+    page = report.as_page(below)
+    assert page.count("<rect") == 1
+    assert 'height="-' not in page
+    never = report.Report("", "one", slices[:1], below.differences)
+    assert "<svg" not in report.as_page(never)
