@@ -112,10 +112,11 @@ def report(report: argparse.ArgumentParser) -> None:
         help="pairs of turns, for --ab (default: 6)",
     )
     for_option(report, "how long to measure without --ab (default: 5min)", 300_000)
-    report.add_argument(
+    figure = report.add_mutually_exclusive_group()
+    figure.add_argument(
         "--command", metavar="COMMAND", help="prints the application's own figure, a number"
     )
-    report.add_argument(
+    figure.add_argument(
         "--prometheus", metavar="URL", help="ask this Prometheus for the application's own figure"
     )
     report.add_argument("--query", metavar="QUERY", help="the query for --prometheus")

@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -37,11 +37,21 @@ SLICES = 10
 FIGURE_S_MAX = 10.0
 FIGURE_BYTES_MAX = 1 << 16
 
+# A server that does not answer, or is none for HTTP; and an answer that is not Prometheus'.
+NO_ANSWER = (OSError, HTTPException)
+NO_VALUE = (ValueError, LookupError, TypeError, RecursionError)
+
 MEASURES = (compare.SERVED, compare.PRESSURE, compare.FAULTS, compare.KDAMONDS)
 
 
 class BadReport(TierdError):
-    """The options do not go together, or a file or a figure is not what it should be."""
+    """A file, a figure or the daemon is not as a report needs it."""
+
+
+class WrongOptions(TierdError):
+    """The options do not go together."""
+
+    exit_code = ExitCode.usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +80,10 @@ def command(arguments: argparse.Namespace, sysfs: Sysfs, machine: str, say: Say)
         found, method = _in_turns(arguments, folder, meter, say), "turns"
         differences = tuple(compare.paired(one, found) for one in _measures(arguments))
     else:
-        found = tuple(slices(meter, Arm.on, arguments.for_ms / 1000, SLICES))
-        method = "one"
-        if arguments.before is not None:
-            found, method = (*_before(arguments.before), *found), "before-after"
+        # A file that is no report is told now, and not after the time has been measured.
+        before = () if arguments.before is None else _before(arguments.before)
+        found = (*before, *slices(meter, Arm.on, arguments.for_ms / 1000, SLICES))
+        method = "before-after" if before else "one"
         differences = tuple(compare.apart(one, found) for one in _measures(arguments))
     report = shown.Report(shown.about(found, machine), method, found, _known(differences))
     if arguments.save is not None:
@@ -128,33 +138,48 @@ def _interrupted(_number: int, _frame: object) -> None:
 
 
 def _before(path: Path) -> tuple[Slice, ...]:
-    """Return the slices that an earlier report saved, as the time before."""
+    """Return the time that an earlier report measured, as the time before."""
+    hint = "`tierd report --save FILE` writes one"
     text = rundir.load(path)
     if text is None:
-        raise BadReport(f"{path} does not exist", "`tierd report --save FILE` writes one")
+        raise BadReport(f"{path} does not exist", hint)
     try:
         raw = json.loads(text)
         if raw["schema"] != shown.SCHEMA:
             raise ValueError(f"its schema is {raw['schema']!r}, expected {shown.SCHEMA!r}")
-        return tuple(
+        if raw["method"] == "turns":
+            raise ValueError("it has turns with and without tierd, which are not one time")
+        # Where it compares two times, its own time is the later one.
+        found = tuple(
             Slice(
                 Arm.off,
-                float(one["seconds"]),
+                _finite(one["seconds"]),
                 {str(key): _finite(value) for key, value in one["values"].items()},
             )
             for one in raw["slices"]
+            if one["arm"] == Arm.on
         )
+        if not found:
+            raise ValueError("it has no slice")
+        return found
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        hint = "`tierd report --save FILE` writes one"
         raise BadReport(f"{path}: not a report: {error!r}", hint) from error
 
 
 def _application(arguments: argparse.Namespace) -> Callable[[], float] | None:
+    if (arguments.prometheus is None) is not (arguments.query is None):
+        raise WrongOptions(
+            "--prometheus and --query go together",
+            "for example --prometheus http://localhost:9090 --query 'rate(requests_total[1m])'",
+        )
     if arguments.command is not None:
-        words = shlex.split(arguments.command)
+        try:
+            words = shlex.split(arguments.command)
+        except ValueError as error:
+            raise WrongOptions(f"--command {arguments.command!r}: {error}") from error
         return lambda: _figure_of(words)
     if arguments.prometheus is not None:
-        url, query = arguments.prometheus.rstrip("/"), quote(arguments.query or "")
+        url, query = arguments.prometheus.rstrip("/"), quote(arguments.query, safe="")
         return lambda: _asked(f"{url}/api/v1/query?query={query}")
     return None
 
@@ -178,11 +203,21 @@ def _asked(url: str) -> float:
     try:
         with urlopen(url, timeout=FIGURE_S_MAX) as answer:
             document = json.loads(answer.read(FIGURE_BYTES_MAX))
-        return _finite(document["data"]["result"][0]["value"][1])
-    except (URLError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        return _value(document["data"])
+    except (*NO_ANSWER, *NO_VALUE) as error:
         raise BadReport(
             f"{url} gave no number: {error!r}", "the query must give one value: try it in a browser"
         ) from error
+
+
+def _value(answered: Any) -> float:
+    """Return the one value of an answer. Which of several series was meant nobody can know."""
+    found = answered["result"]
+    if answered["resultType"] != "scalar":
+        if len(found) != 1:
+            raise ValueError(f"{len(found)} series, expected one")
+        found = found[0]["value"]
+    return _finite(found[1])
 
 
 def _finite(value: object) -> float:

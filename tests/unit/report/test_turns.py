@@ -1,6 +1,6 @@
 """On against off in turns, with a daemon and a machine that are values."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -101,6 +101,14 @@ def test_half_of_the_time_under_pressure_is_fifty_percent() -> None:
     assert found.values["pressure"] == pytest.approx(50.0)
     assert found.values["major_faults"] == pytest.approx(3.0)
     assert found.values["kdamonds"] == pytest.approx(1.0)
+
+
+def test_the_figure_of_a_slice_is_the_mean_of_all_looks() -> None:
+    machine = Machine()
+    rising = replace(meter(machine), application=lambda: machine.now_s)
+    found = turns.measured(rising, Arm.on, 60.0)
+    # One look every two seconds: 2, 4, ... 60.
+    assert found.values["application"] == pytest.approx(31.0)
 
 
 @dataclass
