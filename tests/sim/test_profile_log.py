@@ -65,6 +65,7 @@ def test_it_has_what_is_hot_and_leaves_out_a_minute_with_a_pause(tmp_path: Path)
     found = kept(tmp_path, Config(), 2, *moments)
     assert found is not None
     assert (found.header.source, found.minutes) == (Source.sensors, 1)
+    assert found.header.page_bytes == 4096
     require_hot(found)
 
 

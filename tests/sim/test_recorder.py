@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -18,6 +19,7 @@ from tierd.profile.rates import CLASSES
 from tierd.record.rundir import FileError
 from tierd.serving.inbox import Event, Verb
 from tierd.sim import machine_model, virtual_loop
+from tierd.sim.machine_model import PAGE_BYTES
 from tierd.sim.memory import PageSet
 from tierd.sim.sim_kernel import InjectedFailure, SimClock, SimKernel
 from tierd.sim.workload import Place, Shift, Workload, WorkloadEvent
@@ -34,10 +36,16 @@ HOT = Place(PageSet("a-hot-program", 28.0, at_random=True), 200 * MIB, (0, 1))
 class Recording:
     """A simulated machine, and a recording of it."""
 
-    def __init__(self, series: str, *events: WorkloadEvent, machine: str = "two-tier") -> None:
+    def __init__(
+        self,
+        series: str,
+        *events: WorkloadEvent,
+        machine: str = "two-tier",
+        page_bytes: int = PAGE_BYTES,
+    ) -> None:
         self.kernel = SimKernel(
             series,
-            machine_model.load(machine),
+            replace(machine_model.load(machine), page_bytes=page_bytes),
             seed=1,
             workload=Workload(list(events), seed=1),
             block_pages=16,
@@ -79,6 +87,12 @@ def test_every_kernel_counts_the_pages_of_a_panel(series: str) -> None:
     # They are in the class from 16 to 50 touches a second.
     assert {16 < one.rate_hz < 50 for one in touched} == {True}
     assert stretch.load.bytes == pytest.approx(500 * MIB, rel=0.25)
+
+
+def test_the_header_has_the_size_of_a_page() -> None:
+    made = Recording("7.3", HOT, page_bytes=64 << 10)
+    made.run(1)
+    assert made.profile.header.page_bytes == 64 << 10
 
 
 @pytest.mark.parametrize("machine", ["one-tier", "two-socket", "three-tier"])
@@ -242,7 +256,7 @@ def test_there_is_no_address_no_name_and_no_path_in_a_profile() -> None:
     assert len(made.lines) > 2
     # Names: the only words are those of the format.
     head, *lines = [json.loads(line) for line in made.lines]
-    figures = {"began_at", "tier_bytes", "pages", "cache_bytes", "bounds_hz"}
+    figures = {"began_at", "tier_bytes", "pages", "cache_bytes", "page_bytes", "bounds_hz"}
     assert set(head) == {"schema", "source"} | figures
     assert {word for line in lines for word in line} == set("mnhuilxcapf")
     assert set(re.findall(r"[A-Za-z_]{2,}", "\n".join(made.lines[1:]))) <= {"null"}

@@ -74,7 +74,8 @@ class ProfileLog:
             return
         sizes = tuple(tier_bytes(topology).values())
         began = at // MINUTE_S * MINUTE_S
-        header = Header(Source.sensors, began, sizes, 0, self._held_by_caches(topology))
+        held = self._held_by_caches(topology)
+        header = Header(Source.sensors, began, sizes, 0, held, topology.page_bytes)
         self.kept.add(header, minute.line(topology, before, now, heat, 0))
 
 

@@ -132,7 +132,8 @@ def _header(around: Around, now: _Watching) -> Header:
     began = around.wall_s() // MINUTE_S * MINUTE_S
     sizes = tuple(tier_bytes(now.topology).values())
     held = caches.total_bytes(around.kernel.sysfs, now.topology.cpus)
-    return Header(Source.panel, began, sizes, len(now.panel.pages), held)
+    pages, page_bytes = len(now.panel.pages), now.topology.page_bytes
+    return Header(Source.panel, began, sizes, pages, held, page_bytes)
 
 
 def _watch(around: Around, now: _Watching, for_s: float | None) -> None:

@@ -74,7 +74,7 @@ def run(around: Around, topology: Topology, for_s: float | None) -> int:
     (size_bytes,) = tier_bytes(topology).values()
     began = around.wall_s() // MINUTE_S * MINUTE_S
     held = caches.total_bytes(around.sysfs, topology.cpus)
-    header = Header(Source.damon_stat, began, (size_bytes,), 0, held)
+    header = Header(Source.damon_stat, began, (size_bytes,), 0, held, topology.page_bytes)
     around.write(header_text(header, BOUNDS_HZ))
     before = minutes.moment(around.sysfs, topology, around.clock)
     lines = Joiner(lambda line: around.write(line_text(line)))

@@ -11,7 +11,7 @@ from math import ceil, inf, log
 from tierd.profile import cached, seldom
 from tierd.profile.load import Heat, Load, Stretch, Work, ordered
 from tierd.profile.panel import DISTANCES, HOT_SHARE, LAGS, LOOKS, Kept
-from tierd.profile.profile import Line, Profile, Source
+from tierd.profile.profile import PAGE_BYTES_UNSAID, Line, Profile, Source
 from tierd.profile.rates import (
     AGGR_US,
     BOUNDS_HZ,
@@ -57,7 +57,6 @@ SEEN_MIN = 20
 TAIL_STEP = 2.0
 TAIL_STEPS = 12
 TAIL_POWERS = (0.5, 2.5)
-PAGE_BYTES = 4096
 
 
 SOURCES = {
@@ -169,7 +168,8 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
         (_minute(line, profile.header.tier_bytes) for line in profile.lines),
         key=lambda one: one.need_bytes,
     )
-    piece, drift = piece_bytes(profile.lines), drift_per_minute(profile.lines)
+    piece = piece_bytes(profile.lines, profile.header.page_bytes)
+    drift = drift_per_minute(profile.lines)
     close = close_shares(profile.lines)
     seen = profile.header.pages * ceil(profile.minutes / LOOKS)
     whole = sum(profile.header.tier_bytes)
@@ -184,7 +184,14 @@ def _stretches(profile: Profile, *, tail: bool) -> Iterator[Stretch]:
         )
         each = whole * profile.minutes / (seen * total) if seen else 0.0
         rare = _seldom(part, classes) if profile.header.source is Source.panel else ()
-        heats = spread(classes, close, tail=tail, each_bytes=each, rare=rare)
+        heats = spread(
+            classes,
+            close,
+            tail=tail,
+            each_bytes=each,
+            rare=rare,
+            page_bytes=profile.header.page_bytes,
+        )
         load = Load(heats, piece, share, drift)
         yield Stretch(load, total / profile.minutes)
 
@@ -258,13 +265,14 @@ def spread(
     tail: bool = True,
     each_bytes: float = 0.0,
     rare: Sequence[Heat] = (),
+    page_bytes: int = PAGE_BYTES_UNSAID,
 ) -> tuple[Heat, ...]:
     """Return the heats of memory in classes: each class is cut into a few, by its neighbours.
 
     `close` has the shares of the hottest class in each class of the closer look, if they are known.
     Without `tail` the hottest pages are only as hot as they must be. `each_bytes` is how much
     memory a page that was seen stands for: where few were seen, the tail begins below them. `rare`
-    is what is known better of the two coldest classes.
+    is what is known better of the two coldest classes. No part of a tail is less than a page.
     """
     begin, power = _tail_begin(classes, each_bytes) if tail else (HOTTEST, 0.0)
     heats = list(rare) or [Heat(0.0, classes[0])]
@@ -279,12 +287,12 @@ def spread(
         heats += map(Heat, CLOSE_TOUCHES_HZ[:-1], parts[:-1])
         top, least_hz = parts[-1], CLOSE_BOUNDS_HZ[-1]
         power = _power(parts[-2], top, CLOSE_BOUNDS_HZ[-2:]) if tail else 0.0
-        heats += _tail(top, least_hz, power) or [
+        heats += _tail(top, least_hz, power, page_bytes) or [
             Heat(CLOSE_TOUCHES_HZ[-1] if tail else least_hz, top)
         ]
     else:
         # A page that is touched at even intervals may be touched no more than once per sample.
-        heats += _tail(top, least_hz, power) or [
+        heats += _tail(top, least_hz, power, page_bytes) or [
             Heat(TOUCHES_HZ[HOTTEST] if tail else LEAST_HOT_HZ, top)
         ]
     return ordered(heats)
@@ -349,7 +357,7 @@ def _is_tail(power: float) -> bool:
     return TAIL_POWERS[0] <= power <= TAIL_POWERS[1]
 
 
-def _tail(top: float, least_hz: float, power: float) -> list[Heat]:
+def _tail(top: float, least_hz: float, power: float, page_bytes: int) -> list[Heat]:
     """Return memory that is touched this often and more, or nothing if its power is not a tail's.
 
     Its rates are too high to be seen, or were seen of too few pages, so they follow those below.
@@ -361,17 +369,19 @@ def _tail(top: float, least_hz: float, power: float) -> list[Heat]:
     for step in range(TAIL_STEPS):
         rate, here = least_hz * TAIL_STEP**step, top * TAIL_STEP ** (-power * step)
         beyond = here * TAIL_STEP**-power
-        if step == TAIL_STEPS - 1 or beyond < PAGE_BYTES:
+        if step == TAIL_STEPS - 1 or beyond < page_bytes:
             return [*found, Heat(rate, here)]
         found.append(Heat(rate * TAIL_STEP**0.5, here - beyond))
     return found
 
 
-def piece_bytes(lines: Sequence[Line]) -> int:
+def piece_bytes(lines: Sequence[Line], page_bytes: int = PAGE_BYTES_UNSAID) -> int:
     """Return the size of the pieces in which hot memory lies; 0 if it is scattered by page."""
     hot = _summed(line.hot for line in lines).share or 0.0
     found = 0
-    for number, piece in zip(range(len(DISTANCES)), PIECES, strict=True):
+    for number, (distance, piece) in enumerate(zip(DISTANCES, PIECES, strict=True)):
+        if distance <= page_bytes:
+            continue
         near = _summed(line.near[number] for line in lines)
         if near.before < PAIRS_MIN or near.share is None or hot >= 1:
             break

@@ -31,7 +31,7 @@ PAGES = 1024
 PAIRS_MIN = 32
 
 # The distances between the two pages of a pair, in bytes: a few pages, and what programs and the
-# kernel allocate in one piece.
+# kernel allocate in one piece. Two pages of 64 KiB at the first distance would touch.
 DISTANCES = (64 << 10, 1 << 20, 16 << 20)
 
 # A panel is watched for so many minutes, then a new one is picked.
@@ -84,6 +84,7 @@ def pick(topology: Topology, rng: Random, pages: int = PAGES) -> Panel:
     pairs: list[Pair] = []
     weights: dict[int, float] = {}
     taken: set[int] = set()
+    distances = [one for one in DISTANCES if one > topology.page_bytes]
     for node in topology.nodes:
         ranges = merge(node.ranges)
         size = sum(part.size_bytes for part in ranges)
@@ -92,7 +93,7 @@ def pick(topology: Topology, rng: Random, pages: int = PAGES) -> Panel:
         for number in range(count):
             # One in each equal part of the node: such a sample varies less.
             offset = int((number + rng.random()) * size / count)
-            distance = DISTANCES[number % len(DISTANCES)]
+            distance = distances[number % len(distances)]
             first = _page_at(ranges, offset, topology.page_bytes)
             second = first + distance
             both = [

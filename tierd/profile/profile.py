@@ -26,6 +26,10 @@ MINUTES_MAX = 366 * 1440
 COUNT_MAX = 1 << 32
 FILE_BYTES_MAX = 64 << 20
 
+# Profiles without the size of a page were made before it was written, nearly all on machines with
+# pages of 4 KiB.
+PAGE_BYTES_UNSAID = 4096
+
 HINT = "`tierd record FILE` makes one; schema/profile.schema.json describes it"
 
 
@@ -56,6 +60,7 @@ class Header:
     """How many pages stand for the machine; 0 if none were watched one by one."""
     cache_bytes: int = 0
     """The caches of all processors that are the last before memory; 0 if that is not known."""
+    page_bytes: int = PAGE_BYTES_UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,8 @@ class HeaderDocument(TypedDict):
     """How many pages stand for the machine; 0 if none were watched one by one."""
     cache_bytes: int
     """The caches of all processors that are the last before memory; 0 if that is not known."""
+    page_bytes: int
+    """The size of a page. Without it, pages have 4096 bytes."""
     bounds_hz: list[float]
     """The bounds between the classes of heat, in touches of a page per second."""
 
@@ -148,6 +155,7 @@ def header_text(header: Header, bounds_hz: Iterable[float]) -> str:
         "tier_bytes": list(header.tier_bytes),
         "pages": header.pages,
         "cache_bytes": header.cache_bytes,
+        "page_bytes": header.page_bytes,
         "bounds_hz": list(bounds_hz),
     }
     return json.dumps(document)
@@ -206,12 +214,16 @@ def _header(raw: Mapping[str, Any]) -> Header:
     tiers = tuple(fields.whole(one) for one in fields.rows(raw["tier_bytes"], TIERS_MAX))
     if not tiers or not all(tiers):
         raise ValueError("a tier without memory")
+    page_bytes = fields.whole(raw.get("page_bytes", PAGE_BYTES_UNSAID))
+    if not page_bytes:
+        raise ValueError("pages without a size")
     return Header(
         Source(fields.name(raw["source"])),
         fields.seconds(raw["began_at"]),
         tiers,
         fields.whole(raw["pages"], COUNT_MAX),
         fields.whole(raw.get("cache_bytes", 0)),
+        page_bytes,
     )
 
 

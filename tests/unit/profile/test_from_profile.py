@@ -88,6 +88,12 @@ def test_pieces_are_as_large_as_hot_pages_have_hot_neighbours(
     assert from_profile.piece_bytes([line]) == piece
 
 
+def test_pages_of_64_kib_have_no_neighbours_within_64_kib() -> None:
+    line = replace(LINE, hot=Kept(1000, 100), near=(Kept(), Kept(100, 80), Kept(100, 9)))
+    assert from_profile.piece_bytes([line], 64 << 10) == 4 << 20
+    assert from_profile.piece_bytes([line], 16 << 10) == 0
+
+
 def test_where_most_pages_are_hot_a_hot_neighbour_says_little() -> None:
     line = replace(LINE, hot=Kept(1000, 900), near=(Kept(900, 850), Kept(), Kept()))
     assert from_profile.piece_bytes([line]) == 0
@@ -107,14 +113,14 @@ def test_drift_is_not_guessed_from_a_few_pages() -> None:
     assert from_profile.drift_per_minute([line]) == 0.0
 
 
-def zipf_classes(pages: int, mean_hz: float) -> tuple[float, ...]:
+def zipf_classes(pages: int, mean_hz: float, page_bytes: int = 4096) -> tuple[float, ...]:
     """Return the bytes in each class of a store of one value per page, by Zipf's law."""
     heats = [1 / (rank + 1) for rank in range(pages)]
     scale = pages * mean_hz / sum(heats)
     found = [0.0] * CLASSES
     for heat in heats:
         rate = heat * scale
-        found[1 + sum(rate >= bound for bound in BOUNDS_HZ)] += 4096
+        found[1 + sum(rate >= bound for bound in BOUNDS_HZ)] += page_bytes
     return tuple(found)
 
 
@@ -126,6 +132,25 @@ def test_the_curve_of_a_zipf_store_is_right_within_three_points() -> None:
     for share in (0.1, 0.25, 0.5, 0.75):
         truth = sum(heats[: int(pages * share)]) / sum(heats)
         assert load.best(share * pages * 4096) == pytest.approx(truth, abs=0.03)
+
+
+def test_no_part_of_a_tail_is_less_than_a_page() -> None:
+    """The hottest page of a store of 64 KiB pages is one page, and not 16 that are ever hotter."""
+    pages, page_bytes, mean_hz = 12_500, 64 << 10, 1.0
+    classes = zipf_classes(pages, mean_hz, page_bytes)
+    heats = from_profile.spread(classes, page_bytes=page_bytes)
+    assert min(one.bytes for one in heats if one.rate_hz > BOUNDS_HZ[-1]) >= page_bytes
+    # As many pages of 4 KiB are a sixteenth of the memory, and as hot.
+    small = from_profile.spread(zipf_classes(pages, mean_hz))
+    assert [one.rate_hz for one in heats] == [one.rate_hz for one in small]
+    # The same memory in 16 times as many pages has some that are hotter.
+    assert from_profile.spread(classes)[0].rate_hz > heats[0].rate_hz
+    header = replace(HEADER, page_bytes=page_bytes)
+    line = replace(LINE, heat=(tuple(one / sum(classes) for one in classes),) * 2, close=())
+    line = replace(line, used=(1.0, 1.0))
+    sizes = replace(header, tier_bytes=(pages * page_bytes // 2,) * 2, pages=pages)
+    (stretch,) = from_profile.work(Profile(sizes, (line,)), "p").stretches
+    assert stretch.load.heats[0].rate_hz == pytest.approx(heats[0].rate_hz)
 
 
 def test_hot_pages_that_no_panel_has_seen_follow_from_those_below() -> None:

@@ -1,6 +1,7 @@
 """Panels: which pages are picked, and what a look says of them."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -45,6 +46,13 @@ def test_pages_are_of_the_machine_and_stand_for_all_of_it(name: str) -> None:
     assert sum(made.weight_bytes) == pytest.approx(whole)
     assert len(made.pages) == pytest.approx(panel.PAGES, rel=0.1)
     assert {pair.distance for pair in made.pairs} == set(panel.DISTANCES)
+
+
+def test_pages_of_64_kib_do_not_touch() -> None:
+    machine = replace(topology("two-tier-7.2"), page_bytes=64 << 10)
+    made = panel.pick(machine, Random(1))
+    assert merge(made.ranges) == made.ranges
+    assert {pair.distance for pair in made.pairs} == set(panel.DISTANCES[1:])
 
 
 def test_every_part_of_a_node_is_picked_equally_often() -> None:

@@ -14,7 +14,7 @@ from tierd.profile.panel import Kept
 from tierd.profile.profile import Header, Line, NoProfile, Source, header_text, line_text
 from tierd.profile.rates import BOUNDS_HZ, CLASSES
 
-HEADER = Header(Source.panel, 1_800_000_000.0, (64 << 30, 192 << 30), 1016, 256 << 20)
+HEADER = Header(Source.panel, 1_800_000_000.0, (64 << 30, 192 << 30), 1016, 256 << 20, 64 << 10)
 LINE = Line(
     minute=3,
     minutes=2,
@@ -57,6 +57,13 @@ def test_a_profile_of_before_knows_no_caches() -> None:
     assert found.header == replace(HEADER, cache_bytes=0)
 
 
+def test_a_profile_of_before_has_pages_of_4_kib() -> None:
+    document = json.loads(header_text(HEADER, BOUNDS_HZ))
+    assert document.pop("page_bytes") == 64 << 10
+    found = profile.parse("p", json.dumps(document) + "\n" + line_text(LINE) + "\n")
+    assert found.header == replace(HEADER, page_bytes=4096)
+
+
 def test_the_lines_are_as_the_schema_says() -> None:
     schema = json.loads(shipped.text("schema-profile"))
     checker = jsonschema.Draft202012Validator(schema)
@@ -79,6 +86,7 @@ def test_half_a_line_at_the_end_is_left_out() -> None:
     ("spoil", "said"),
     [
         (lambda it: it.replace("tierd.profile/1", "tierd.profile/2"), "p:1: "),
+        (lambda it: it.replace('"page_bytes": 65536', '"page_bytes": 0'), "p:1: .*without a size"),
         (lambda it: it.replace('"n":2', '"n":0'), "p:2: .*no minutes"),
         (lambda it: it.replace("[100,90]", "[100,101]"), "p:2: .*more pages are left"),
         (lambda it: it.replace('"u":[9000,2500]', '"u":[9000]'), "p:2: .*expected 2 entries"),
