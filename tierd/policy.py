@@ -35,7 +35,7 @@ from tierd.plans.damon import (
     Weights,
     writes,
 )
-from tierd.plans.groups import NO_ROLES, Group, Roles
+from tierd.plans.groups import NO_ROLES, Group, Roles, Scopes
 from tierd.plans.knobs import knobs
 from tierd.plans.plan import (
     ACTIONS,
@@ -79,21 +79,20 @@ class _Sources:
     swaps: bool
     shared: tuple[Group, ...]
     """The groups of cgroups that share the fastest tier."""
-    upward: Scope
-    """Filters of what comes up to the fastest tier, beside `scope`."""
-    downward: Scope
-    """Filters of what goes down from it because it is cold."""
-    pushed: Scope
-    """Filters of what goes down from it in any case."""
+    scopes: Scopes
+    """Whose memory moves where they do."""
+
+    def is_shared(self, direction: Direction, source: int, target: int) -> bool:
+        """Return whether groups share what a migration moves: the fastest tier only."""
+        end = {Direction.promote: target, Direction.demote: source}.get(direction)
+        return bool(self.shared) and end in self.topology.tiers[0].nodes
 
     def scope_of(self, direction: Direction, source: int, target: int) -> Scope:
-        """Return the filters of a migration. Groups share the fastest tier only."""
-        fastest = self.topology.tiers[0].nodes
-        if self.shared and direction is Direction.promote and target in fastest:
-            return self.upward
-        if self.shared and direction is Direction.demote and source in fastest:
-            return self.downward
-        return self.scope
+        """Return the filters of a migration."""
+        if not self.shared:
+            return self.scope
+        fastest = self.is_shared(direction, source, target)
+        return self.scopes.of(up=direction is Direction.promote, fastest=fastest)
 
     @property
     def hints(self) -> bool:
@@ -153,9 +152,7 @@ def plan(
         free_floors or {},
         swaps,
         shared,
-        groups.upward(shared, roles, cgroups, capabilities),
-        groups.downward(shared, roles, cgroups, capabilities),
-        groups.pushed(shared, roles, cgroups, capabilities),
+        groups.scopes(shared, roles, cgroups, capabilities),
     )
     if _visits(sources) and sampling.wants_tuning(config):
         most = max(_nr_regions(sources, node).max for node in topology.nodes if node.ranges)
@@ -406,15 +403,14 @@ def _weights(sources: _Sources, migration: Migration) -> Weights:
     address. There the ages of regions, which a try resets, give each its turn.
     """
     ends = migration.direction, migration.source_node, migration.target_node
-    shared = sources.scope_of(*ends) is not sources.scope
-    shared = shared and sources.capabilities.has(Feature.fail_charge)
+    shared = sources.is_shared(*ends) and sources.capabilities.has(Feature.fail_charge)
     return visits.IN_ORDER if shared else Weights()
 
 
 def _visited(sources: _Sources, sweep: Sweep) -> Scope:
     """Return whose pages a sweep moves."""
     if sweep.visit is Visit.push:
-        return sources.pushed
+        return sources.scopes.pushed
     way = Direction.promote if sweep.visit is Visit.promote else Direction.demote
     return sources.scope_of(way, sweep.node, sweep.target_node)
 
@@ -496,5 +492,4 @@ def _degraded(sources: _Sources) -> Iterator[str]:
     if sources.shared and not _visits(sources):
         yield reasons.NOTHING_IS_PUSHED
     yield from groups.unmatched(sources.shared)
-    limited = (sources.upward, sources.downward, sources.pushed)
-    yield from dict.fromkeys(text for one in limited for text in one.degraded)
+    yield from dict.fromkeys(text for one in sources.scopes.all for text in one.degraded)

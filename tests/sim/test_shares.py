@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.sets import PAGE as PAGE_BYTES
 from tests.sim.loop import MIB, Disk, Loop, Script, filtered, loop
-from tierd.configuration.config import Config, ShareClass
+from tierd.configuration.config import Config, Moves, ShareClass
 from tierd.record.snapshot import GroupStatus, State
 from tierd.sim import machine_model
 from tierd.sim.memory import PageSet
@@ -173,6 +173,38 @@ def test_before_7_2_cold_memory_of_groups_above_their_share_makes_the_room() -> 
     came = sum(seen.above[24][name] for name in QUIET)
     assert came >= 150 * MIB
     assert seen.above[24][NOISY] <= 220 * MIB
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.3"])
+def test_memory_of_a_class_goes_only_where_it_may(series: str) -> None:
+    """One group is left alone, one never goes down, and of two others one makes the room."""
+    left_alone, protected, idle, busy = NAMES
+    moves = {left_alone: Moves.none, protected: Moves.up}
+    config = Config(
+        shares=tuple(
+            ShareClass(name, (f"/{name}",), moves=moves.get(name, Moves.both)) for name in NAMES
+        )
+    )
+    sets = [
+        (left_alone, FAST, 130, 0.0),
+        (left_alone, SLOW, 60, 100.0),
+        (protected, FAST, 130, 0.0),
+        (protected, SLOW, 40, 100.0),
+        (idle, FAST, 150, 0.0),
+        (busy, SLOW, 70, 100.0),
+    ]
+    seen = run(groups(loop(series, config=config, block_pages=64), sets), 30)
+    assert {second[left_alone] for second in seen.above.values()} == {130 * MIB}
+    assert min(second[protected] for second in seen.above.values()) >= 130 * MIB
+    last = seen.above[29]
+    assert last[protected] >= (130 + 0.9 * 40) * MIB
+    assert last[busy] >= 0.95 * 70 * MIB
+    assert last[idle] <= 60 * MIB
+    # What cannot move is no share of others, and nobody asks for it.
+    status = seen.last(29)
+    assert status[left_alone].share_bytes == 130 * MIB
+    assert not status[left_alone].asks
+    assert not status[protected].gives
 
 
 def test_cgroups_that_come_and_go_are_followed() -> None:

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from tierd.configuration.config import REST, WEIGHT, CgroupClass, CgroupMode, ShareClass
+from tierd.configuration.config import (
+    REST,
+    WEIGHT,
+    CgroupClass,
+    CgroupMode,
+    Moves,
+    ShareClass,
+)
 from tierd.configuration.valuetypes import (
     PATH_CHARACTERS_MAX,
     Key,
@@ -16,6 +23,7 @@ from tierd.configuration.valuetypes import (
     percent,
     quoted,
     what,
+    words,
 )
 from tierd.configuration.yamltext import (
     FilePlace,
@@ -40,6 +48,7 @@ _NUMBERS = {
     "ceiling": percent(0, BP_MAX),
     "weight": count(1, WEIGHT_MAX),
 }
+_VALUES = {**_NUMBERS, "moves": words(Moves)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _PATTERN_SIGNS = "*?["
 
@@ -69,7 +78,9 @@ def cgroups() -> ValueType:
 
 def shares() -> ValueType:
     """Return the type for shares by name; a later file replaces a class of the same name."""
-    allowed = f"at most {SHARES_MAX} classes by name, each with paths, and floor, ceiling, weight"
+    allowed = (
+        f"at most {SHARES_MAX} classes by name, each with paths, and floor, ceiling, weight, moves"
+    )
     read = partial(_classes, "web: {paths: [/web.slice], floor: 20%}", _share_class)
     return ValueType(allowed, read, _write_shares, merge=_merge)
 
@@ -144,25 +155,29 @@ def _share_class(name: YamlScalar, body: YamlMapping, found: _Found) -> ShareCla
         found.wrong(name, f"expected another name: {REST} is all other memory")
         return None
     paths: tuple[str, ...] = ()
-    numbers: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, node in body.entries:
         if key.text == "paths":
             paths = _paths(name.text, node, found, patterns=True)
-        elif key.text in _NUMBERS:
-            parsed = _NUMBERS[key.text].read(node)
+        elif key.text in _VALUES:
+            parsed = _VALUES[key.text].read(node)
             for one in parsed.problems:
                 said = f"{name.text}: {key.text}: {one.message}"
                 found.problems.append(Problem(one.place, said))
-            numbers[key.text] = parsed.value
+            values[key.text] = parsed.value
         else:
-            keys = ", ".join(("paths", *_NUMBERS))
+            keys = ", ".join(("paths", *_VALUES))
             found.wrong(key, f"{name.text}: expected {keys}, found {shown(key.text)}")
     if all(key.text != "paths" for key, _ in body.entries):
         found.wrong(name, f"{name.text}: expected paths, such as {{paths: [/web.slice]}}")
-    floor, ceiling = numbers.get("floor"), numbers.get("ceiling")
+    floor, ceiling = values.get("floor"), values.get("ceiling")
+    moves = values.get("moves") or Moves.both
     if floor is not None and ceiling is not None and floor > ceiling:
         found.wrong(name, f"{name.text}: its floor is above its ceiling")
-    return ShareClass(name.text, paths, floor, ceiling, numbers.get("weight", WEIGHT))
+    vain = [key for key, _ in body.entries if moves is Moves.none and key.text in _NUMBERS]
+    for key in vain:
+        found.wrong(key, f"{name.text}: with `moves: none` there is no {key.text}: nothing moves")
+    return ShareClass(name.text, paths, floor, ceiling, values.get("weight", WEIGHT), moves)
 
 
 def _paths(name: str, node: YamlNode, found: _Found, *, patterns: bool) -> tuple[str, ...]:
@@ -200,6 +215,8 @@ def _share_parts(one: ShareClass) -> list[str]:
         parts.append(f"ceiling: {format_percent(one.ceiling_bp)}")
     if one.weight != WEIGHT:
         parts.append(f"weight: {one.weight}")
+    if one.moves is not Moves.both:
+        parts.append(f"moves: {one.moves}")
     return parts
 
 

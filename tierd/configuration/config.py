@@ -58,6 +58,16 @@ REST = "rest"
 WEIGHT = 100
 
 
+class Moves(StrEnum):
+    """Where the memory of a class of `shares` may go."""
+
+    both = "both"
+    up = "up"
+    """It comes up as that of others does, and never goes down, though it is idle."""
+    none = "none"
+    """It stays where it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShareClass:
     """Subtrees of the cgroup tree that share the fast memory with others.
@@ -73,10 +83,12 @@ class ShareClass:
     ceiling_bp: int | None = None
     weight: int = WEIGHT
     """Its part of what no floor takes, compared with the weights of others."""
+    moves: Moves = Moves.both
 
     @property
     def follows_limits(self) -> bool:
-        return self.floor_bp is None and self.ceiling_bp is None
+        fixed = self.moves is Moves.none
+        return self.floor_bp is None and self.ceiling_bp is None and not fixed
 
 
 # 20 basis points: the largest share of a node for which both promotion and demotion work, so that

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tierd.configuration.config import Config
+from tierd.configuration.config import Config, Moves
 from tierd.configuration.settings import GROUPS, Group, Setting, in_group
 
 COLUMNS = 96
@@ -139,6 +139,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
                 "floor": {"type": "string"},
                 "ceiling": {"type": "string"},
                 "weight": {"type": "integer", "minimum": 1},
+                "moves": {"enum": list(Moves)},
             },
             "required": ["paths"],
             "additionalProperties": False,

@@ -205,8 +205,10 @@ _BASIC = (
         "what no floor takes. All other memory is a class of its own, with weight 100. What a "
         "class does not use is lent to others, until it asks for it. A class with neither floor "
         "nor ceiling takes them from memory.low and memory.high of its cgroups: the same part of "
-        "the fast memory as these are of all memory. Before Linux 7.2 only cold memory makes "
-        "room. The tuner must be demand or auto, and `cgroups` must be empty.",
+        "the fast memory as these are of all memory. moves says where its memory may go: both (up "
+        "and down), up (tierd never sends it down or to swap, though it is idle), or none (it is "
+        "left where it is, as an excluded cgroup of `cgroups`). Before Linux 7.2 only cold memory "
+        "makes room. The tuner must be demand or auto, and `cgroups` must be empty.",
     ),
     Setting(
         ("on_stop",),

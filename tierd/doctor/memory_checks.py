@@ -114,7 +114,8 @@ def _pinned(facts: Facts) -> Outcome:
     return warn(
         f"{shown}{rest}: this memory is in use by devices and cannot move, neither up nor down",
         "nothing, if it is on the node where it belongs; else start the program on that node, and "
-        "leave out its cgroup, as in `cgroups: {pinned: {exclude: [/PATH]}}`",
+        "leave out its cgroup, as in `cgroups: {pinned: {exclude: [/PATH]}}`, or "
+        "`shares: {pinned: {paths: [/PATH], moves: none}}` where groups have shares",
     )
 
 

@@ -182,7 +182,8 @@ def _bound(facts: Facts) -> Outcome:
     return warn(
         f"bound to some of the nodes: {', '.join(bound[:NAMED_MAX])}{rest}; DAMON ignores that, "
         "and may move this memory to other nodes",
-        "exclude the program's cgroup, as in `cgroups: {bound: {exclude: [/PATH]}}`",
+        "exclude the program's cgroup, as in `cgroups: {bound: {exclude: [/PATH]}}`, or "
+        "`shares: {bound: {paths: [/PATH], moves: none}}` where groups have shares",
     )
 
 

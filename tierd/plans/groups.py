@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from tierd.configuration.config import REST, ShareClass
+from tierd.configuration.config import REST, Moves, ShareClass
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities
 from tierd.plans.scope import NOTHING, Scope, inside, outside
@@ -71,21 +71,68 @@ def match(shares: Iterable[ShareClass], existing: Iterable[str]) -> tuple[Group,
 
 
 def upward(groups: tuple[Group, ...], roles: Roles, own: Cgroups, can: Capabilities) -> Scope:
-    """Return the filters of what comes up to the fastest tier."""
-    return _all_but(groups, roles.waits, own, can)
+    """Return the filters of what comes up to the fastest tier; without roles, to any other."""
+    return _all_but(groups, roles.waits | _fixed(groups, Moves.none), own, can)
 
 
 def downward(groups: tuple[Group, ...], roles: Roles, own: Cgroups, can: Capabilities) -> Scope:
-    """Return the filters of what goes down from the fastest tier because it is cold."""
-    return _all_but(groups, roles.keeps, own, can)
+    """Return the filters of what goes down from the fastest tier because it is cold.
+
+    Without roles they are those of what goes down, or is evicted, from any other tier.
+    """
+    return _all_but(groups, roles.keeps | _fixed(groups, Moves.none, Moves.up), own, can)
 
 
 def pushed(groups: tuple[Group, ...], roles: Roles, own: Cgroups, can: Capabilities) -> Scope:
     """Return the filters of what goes down whether it is cold or not."""
-    if not roles.gives:
+    gives = roles.gives - _fixed(groups, Moves.none, Moves.up)
+    if not gives:
         return Scope(NOTHING)
     names = {REST, *(group.name for group in groups)}
-    return _all_but(groups, frozenset(names - roles.gives), own, can)
+    return _all_but(groups, frozenset(names - gives), own, can)
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """Whose memory moves where groups share the fastest tier, as filters."""
+
+    upward: Scope
+    """Of what comes up to the fastest tier."""
+    downward: Scope
+    """Of what goes down from it because it is cold."""
+    pushed: Scope
+    """Of what goes down from it in any case."""
+    upward_below: Scope
+    """Of what comes up to another tier."""
+    downward_below: Scope
+    """Of what goes down from another tier, or is evicted."""
+
+    @property
+    def all(self) -> tuple[Scope, ...]:
+        below = self.upward_below, self.downward_below
+        return (self.upward, self.downward, self.pushed, *below)
+
+    def of(self, *, up: bool, fastest: bool) -> Scope:
+        """Return the filters of a migration that does not push."""
+        if fastest:
+            return self.upward if up else self.downward
+        return self.upward_below if up else self.downward_below
+
+
+def scopes(groups: tuple[Group, ...], roles: Roles, own: Cgroups, can: Capabilities) -> Scopes:
+    """Return the filters of all migrations. Roles are for the fastest tier only."""
+    return Scopes(
+        upward(groups, roles, own, can),
+        downward(groups, roles, own, can),
+        pushed(groups, roles, own, can),
+        upward(groups, NO_ROLES, own, can),
+        downward(groups, NO_ROLES, own, can),
+    )
+
+
+def _fixed(groups: tuple[Group, ...], *moves: Moves) -> frozenset[str]:
+    """Return the groups whose memory may go nowhere else by the configuration."""
+    return frozenset(group.name for group in groups if group.share.moves in moves)
 
 
 def _all_but(
@@ -107,13 +154,15 @@ def _members(mine: Mapping[str, tuple[str, ...]], names: Iterable[str]) -> tuple
 def describe_group(group: Group) -> str:
     """Return a sentence that says what a group may have, and how many cgroups it has now."""
     share = group.share
-    limits = [f"weight {share.weight}"]
+    limits = ["left where it is"] if share.moves is Moves.none else [f"weight {share.weight}"]
     if share.floor_bp is not None:
         limits.insert(0, f"floor {format_percent(share.floor_bp)}")
     if share.ceiling_bp is not None:
         limits.append(f"ceiling {format_percent(share.ceiling_bp)}")
     if share.follows_limits:
         limits.append("floor and ceiling by memory.low and memory.high")
+    if share.moves is Moves.up:
+        limits.append("never goes down")
     count = len(group.cgroups)
     cgroups = "1 cgroup" if count == 1 else f"{count} cgroups"
     return f"{group.name}: {', '.join(share.paths)} ({', '.join(limits)}): {cgroups} now"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from tierd.configuration.config import REST, WEIGHT
+from tierd.configuration.config import REST, WEIGHT, Moves
 from tierd.machine.sample import GroupSample
 from tierd.plans.groups import NO_ROLES, Roles
 from tierd.plans.plan import Direction
@@ -67,6 +67,7 @@ class Share:
     ceiling_bytes: float
     """It is infinite if there is none."""
     share_bytes: float = 0.0
+    moves: Moves = Moves.both
     asks: bool = False
     """True if it lacks some of its share, and would use it."""
     holds: bool = False
@@ -201,14 +202,15 @@ def _asked(
 def _shared(found: tuple[Share, ...], in_force: Roles) -> Shared:
     """Return whose memory should move, and how much may be pushed by the filters in force."""
     owed = sum(one.lacks_bytes for one in found if one.asks)
-    above = [one for one in found if one.fast_bytes > one.ceiling_bytes]
+    movable = [one for one in found if one.moves is Moves.both]
+    above = [one for one in movable if one.fast_bytes > one.ceiling_bytes]
     full = {one.name for one in found if _is_full(one, waits=one.name in in_force.waits)}
     givers = above
     keeps: set[str] = set()
     if any(one.holds for one in found):
         full |= {one.name for one in found if not one.lacks_bytes}
-        most = max((one.over_bytes for one in found), default=0.0)
-        givers += [one for one in found if one.over_bytes > GIVES_SHARE * most]
+        most = max((one.over_bytes for one in movable), default=0.0)
+        givers += [one for one in movable if one.over_bytes > GIVES_SHARE * most]
         if givers:
             keeps = {one.name for one in found if not one.over_bytes}
     roles = Roles(frozenset(full), frozenset(keeps), frozenset(one.name for one in givers))
@@ -245,7 +247,8 @@ def shares(
                 if seen.high_bytes is not None:
                     ceiling = seen.high_bytes * capacity / everything
             above, below = _above_and_below(seen, fast)
-            found.append((Share(group.name, above, below, floor, ceiling), share.weight))
+            mine = Share(group.name, above, below, floor, ceiling, moves=share.moves)
+            found.append((mine, share.weight))
     above, below = _above_and_below(whole, fast)
     above = max(0, above - sum(one.fast_bytes for one, _ in found))
     below = max(0, below - sum(one.slow_bytes for one, _ in found))
@@ -263,8 +266,22 @@ def divide(groups: list[tuple[Share, int]], capacity: float) -> dict[str, float]
     """Return the share of each group: its floor, and by weight a part of what no floor takes.
 
     No group gets more than its ceiling, or than it has memory: what it cannot use is divided among
-    the others.
+    the others. A group whose memory does not go down has what it has, and only the rest is divided.
     """
+    divided = _divided(groups, capacity)
+    fixed = {
+        one.name: float(one.fast_bytes)
+        for one, _ in groups
+        if one.moves is Moves.none or (one.moves is Moves.up and one.fast_bytes > divided[one.name])
+    }
+    if not fixed:
+        return divided
+    others = [(one, weight) for one, weight in groups if one.name not in fixed]
+    return fixed | divide(others, max(0.0, capacity - sum(fixed.values())))
+
+
+def _divided(groups: list[tuple[Share, int]], capacity: float) -> dict[str, float]:
+    """Return the share of each group as if all memory could move."""
     floors = sum(one.floor_bytes for one, _ in groups)
     # Protections of cgroups may add up to more than there is.
     scale = min(1.0, capacity / floors) if floors else 1.0

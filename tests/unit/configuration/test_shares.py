@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tierd.configuration.class_values import SHARES_MAX
-from tierd.configuration.config import Config, ShareClass
+from tierd.configuration.config import Config, Moves, ShareClass
 from tierd.configuration.configfile import load, parse
 from tierd.configuration.settings import BY_FIELD
 from tierd.errors import ConfigError
@@ -21,6 +21,8 @@ GOOD = """\
 shares:
   web: {paths: [/web.slice, "/kubepods.slice/*"], floor: 20%, ceiling: 50%}
   batch: {paths: /batch.slice, weight: 50}
+  guaranteed: {paths: /guaranteed.slice, floor: 10%, moves: up}
+  pinned: {paths: /pinned.slice, moves: none}
 """
 
 
@@ -29,6 +31,8 @@ def test_classes_with_patterns_floors_and_weights(tmp_path: Path) -> None:
     assert found.shares == (
         ShareClass("web", ("/web.slice", "/kubepods.slice/*"), 2000, 5000),
         ShareClass("batch", ("/batch.slice",), weight=50),
+        ShareClass("guaranteed", ("/guaranteed.slice",), 1000, moves=Moves.up),
+        ShareClass("pinned", ("/pinned.slice",), moves=Moves.none),
     )
 
 
@@ -44,7 +48,10 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("shares: 5\n", "expected classes by name"),
         ("shares: {web: {floor: 20%}}\n", "web: expected paths"),
         ("shares: {rest: {paths: [/w]}}\n", "rest is all other memory"),
-        ("shares: {web: {paths: [/w], flor: 20%}}\n", "expected paths, floor, ceiling, weight"),
+        (
+            "shares: {web: {paths: [/w], flor: 20%}}\n",
+            "floor, ceiling, weight, moves",
+        ),
         ("shares: {web: {paths: [w]}}\n", "expected a path that begins with /"),
         ('shares: {web: {paths: ["/*"]}}\n', "a first part without a pattern"),
         ("shares: {web: {paths: []}}\n", "web: expected paths, found an empty list"),
@@ -53,6 +60,12 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("shares: {web: {paths: [/w], weight: 10001}}\n", "web: weight: expected 1 to 10000"),
         ("shares: {web: {paths: [/w], floor: 60%, ceiling: 50%}}\n", "floor is above its ceiling"),
         ("shares: {web: {paths: [/w], floor: much}}\n", "web: floor: expected a percentage"),
+        (
+            "shares: {web: {paths: [/w], moves: down}}\n",
+            "expected one of both, up, none",
+        ),
+        ("shares: {web: {paths: [/w], moves: none, weight: 9}}\n", "there is no weight"),
+        ("shares: {web: {moves: none, floor: 9%, paths: [/w]}}\n", "there is no floor"),
         ("shares: {web: {paths: [/w], weight: 0}}\n", "web: weight: expected 1 to 10000, found"),
         (
             "shares: {a: {paths: [/a], floor: 60%}, b: {paths: [/b], floor: 60%}}\n",

@@ -1,10 +1,17 @@
 """Groups of cgroups: which cgroups they have, and whose memory moves."""
 
-from tierd.configuration.config import REST, ShareClass
+from dataclasses import replace
+
+import pytest
+
+from tests.fixtures.tiers import machine
+from tierd import policy
+from tierd.configuration.config import REST, Config, Moves, ShareClass
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature
 from tierd.plans import groups
 from tierd.plans.groups import Roles
+from tierd.plans.plan import Direction
 from tierd.plans.scope import NOTHING, Scope
 
 PODS = ShareClass("pods", ("/kubepods/*/pod*",))
@@ -23,6 +30,8 @@ EXISTING = (
 OWN = Cgroups(dict.fromkeys(EXISTING, 4096))
 ALL = Capabilities(frozenset(FEATURE_TABLE))
 REJECTS_ONLY = Capabilities(frozenset(FEATURE_TABLE) - {Feature.allow_filter})
+# As before 6.14: no visits to pages either.
+REGIONS_ONLY = Capabilities(frozenset(FEATURE_TABLE) - {Feature.allow_filter, Feature.goal_tuner})
 MATCHED = groups.match((WEB, PODS), EXISTING)
 
 
@@ -75,6 +84,51 @@ def test_only_groups_that_give_are_pushed() -> None:
     assert passing(both).isdisjoint(MATCHED[1].cgroups)
 
 
+def fixed(moves: Moves) -> tuple[groups.Group, ...]:
+    return groups.match((replace(WEB, moves=moves), PODS), EXISTING)
+
+
+def test_a_class_that_is_left_alone_is_in_no_scheme() -> None:
+    matched, mine = fixed(Moves.none), set(MATCHED[0].cgroups)
+    others = {*EXISTING, "/system"} - mine
+    for can in (ALL, REJECTS_ONLY):
+        assert passing(groups.upward(matched, Roles(), OWN, can)) == others
+        assert passing(groups.downward(matched, Roles(), OWN, can)) == others
+        # These roles were decided before the configuration was read again.
+        assert groups.pushed(matched, Roles(gives=named("web")), OWN, can).before == NOTHING
+    both = groups.pushed(matched, Roles(gives=named("web", "pods")), OWN, ALL)
+    assert passing(both) == set(MATCHED[1].cgroups)
+    waits = groups.upward(matched, Roles(waits=named(REST)), OWN, ALL)
+    assert passing(waits) == set(MATCHED[1].cgroups)
+
+
+def test_a_class_that_only_comes_up_is_in_no_scheme_that_goes_down() -> None:
+    matched, mine = fixed(Moves.up), set(MATCHED[0].cgroups)
+    assert groups.upward(matched, Roles(), OWN, ALL) == Scope()
+    assert passing(groups.downward(matched, Roles(), OWN, ALL)).isdisjoint(mine)
+    assert groups.pushed(matched, Roles(gives=named("web")), OWN, ALL).before == NOTHING
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [ALL, REGIONS_ONLY],
+)
+def test_a_class_that_does_not_move_is_rejected_on_every_tier(capabilities: Capabilities) -> None:
+    """From the middle tier down, and out of memory from the slowest, as from the fastest one."""
+    classes = ShareClass("a", ("/a",), moves=Moves.none), ShareClass("b", ("/b",), moves=Moves.up)
+    own = Cgroups(dict.fromkeys(("/a", "/b"), 1))
+    plan = policy.plan(
+        machine((0,), (1,), (2,)), capabilities, Config(shares=classes), cgroups=own, swaps=True
+    )
+    assert {one.direction for one in plan.migrations} == set(Direction)
+    for one in plan.migrations:
+        filters = plan.kdamonds[one.kdamond].context.schemes[one.scheme].filters
+        kept = {each.memcg_path for each in filters if each.matching and not each.allow}
+        up = one.direction is Direction.promote
+        pushes = NOTHING[0] in filters
+        assert pushes or kept - {None} == ({"/a"} if up else {"/a", "/b"})
+
+
 def test_without_roles_no_page_is_filtered() -> None:
     assert groups.upward(MATCHED, Roles(), OWN, ALL) == Scope()
     assert groups.downward(MATCHED, Roles(), OWN, ALL) == Scope()
@@ -89,9 +143,14 @@ def test_a_group_without_cgroups_is_told_and_moves_nothing() -> None:
 def test_a_group_is_described_with_what_is_set_and_how_many_cgroups_it_has() -> None:
     follows, capped = ShareClass("a", ("/a",)), ShareClass("b", ("/b",), ceiling_bp=5000)
     floor = ShareClass("c", ("/c", "/d"), floor_bp=2000, weight=300)
-    said = [groups.describe_group(one) for one in groups.match((follows, capped, floor), ("/a",))]
+    protected = ShareClass("d", ("/d/x",), moves=Moves.up, floor_bp=1000)
+    fixed = ShareClass("e", ("/e",), moves=Moves.none)
+    classes = (follows, capped, floor, protected, fixed)
+    said = [groups.describe_group(one) for one in groups.match(classes, ("/a",))]
     assert said == [
         "a: /a (weight 100, floor and ceiling by memory.low and memory.high): 1 cgroup now",
         "b: /b (weight 100, ceiling 50%): 0 cgroups now",
         "c: /c, /d (floor 20%, weight 300): 0 cgroups now",
+        "d: /d/x (floor 10%, weight 100, never goes down): 0 cgroups now",
+        "e: /e (left where it is): 0 cgroups now",
     ]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures.readings import UP
-from tierd.configuration.config import REST, ShareClass
+from tierd.configuration.config import REST, Moves, ShareClass
 from tierd.machine.sample import GroupSample
 from tierd.plans.groups import Group, Roles
 from tierd.plans.plan import Controller
@@ -41,6 +41,27 @@ def test_floors_come_first_and_weights_divide_the_rest(
     groups: list[tuple[Share, int]], wanted: dict[str, float]
 ) -> None:
     assert divide(groups, CAPACITY) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("moves", "above", "wanted"),
+    [
+        # It has what it has, and others divide what is left.
+        (Moves.none, 700, {"a": 700, "b": 150, "c": 150}),
+        (Moves.none, 100, {"a": 100, "b": 450, "c": 450}),
+        (Moves.up, 700, {"a": 700, "b": 150, "c": 150}),
+        # It may come up to its share.
+        (Moves.up, 100, {"a": CAPACITY / 3, "b": CAPACITY / 3, "c": CAPACITY / 3}),
+        (Moves.none, 1200, {"a": 1200, "b": 0, "c": 0}),
+    ],
+)
+def test_what_does_not_go_down_is_not_divided(
+    moves: Moves, above: int, wanted: dict[str, float]
+) -> None:
+    fixed = replace(group("a"), fast_bytes=above, moves=moves)
+    assert divide([(fixed, 100), (group("b"), 100), (group("c"), 100)], CAPACITY) == pytest.approx(
+        wanted
+    )
 
 
 @given(
@@ -100,6 +121,15 @@ def steps(
         state, shared = shares.step(state, seen(fast), limits, {FAST: 0}, has_room=room)
         found.append(shared)
     return state, found
+
+
+def test_a_group_that_does_not_go_down_gives_nothing() -> None:
+    groups = (Group(ShareClass("a", ("/a",), 0, 1000, moves=Moves.up), (), ()), LIMITS.groups[1])
+    _, (first,) = steps(
+        SharesState(), [{"a": 1000, "b": 0}], limits=replace(LIMITS, groups=groups), room=False
+    )
+    assert first.roles.gives == frozenset()
+    assert first.owed_bytes == 0, "there is nothing that it could get"
 
 
 def test_a_group_below_its_share_asks_and_the_other_gives() -> None:
