@@ -49,7 +49,7 @@ TURN_S_MAX = 360
 # Its tests share one guest per series.
 _TOGETHER = "test_real"
 
-# All tests of such a file share one guest.
+# The tests of such a file share one guest per series.
 _ONE_GUEST = ("test_protected.py", "test_shared.py", "test_swapped.py")
 
 
@@ -57,7 +57,8 @@ def group(nodeid: str) -> str:
     """Return the group of a test: all tests of one guest, or the test alone."""
     file = nodeid.partition("::")[0]
     if file.rpartition("/")[2] in _ONE_GUEST:
-        return file
+        _, bracket, parameters = nodeid.partition("[")
+        return f"{file}{bracket}{parameters}"
     if _function(nodeid) != _TOGETHER:
         return nodeid
     function, _, parameters = nodeid.partition("[")

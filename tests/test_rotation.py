@@ -26,8 +26,8 @@ def test_tests_of_one_guest_go_together() -> None:
     assert set(GROUPS[:6]) == {f"{REAL}[6.16", f"{REAL}[6.18"}
     assert GROUPS[6:] == NAMES[6:]
     protected = "tests/e2e/test_protected.py"
-    assert group(f"{protected}::test_none_of_it_is_reclaimed[7.2]") == protected
-    assert expected_s(protected) < rotation.UNKNOWN_S
+    assert group(f"{protected}::test_none_of_it_is_reclaimed[7.2]") == f"{protected}[7.2]"
+    assert expected_s(f"{protected}[7.2]") < rotation.UNKNOWN_S
 
 
 def test_every_rare_test_has_its_turn_and_one_only() -> None:

@@ -35,13 +35,19 @@ NEAR = 0.95
 # Of what the loud group has below when two groups go idle: so much must come up. That is more than
 # is free, so idle memory makes room for it.
 LENT = 0.9
-# Bounds for patience only. The bars are 60, 30 and 60 seconds.
+# Bounds for patience only. The bars are 60, 30 and 60 seconds. In thirteen boots the three took 29
+# to 91, 13 to 300, and 10 to 300 s. Whether a group waits for its next chance, which is half a
+# minute, or two of them, is chance, and so is what else the host does. So the test asks for what
+# comes at last, and docs/benchmarks/missed.md has the times.
 SHARE_S_MAX = 300.0
 LENT_S_MAX = 300.0
 
 # Cgroups that come and go, and how many are there at a time.
 CHURNED, CHURN_S, ALIVE = 200, 60.0, 20
 CHURN = "churn"
+# A new cgroup should have its filter within two seconds. One command that waits for a busy host may
+# take as long, so a few may wait longer, but none for its whole life.
+FILTER_S, FILTER_SHARE = 2.0, 0.95
 # Seconds after which no filter may name a cgroup that is gone.
 CALM_S = 120.0
 
@@ -146,6 +152,7 @@ def churn() -> dict[str, Any]:
     alive: dict[str, float] = {}
     waited: list[float] = []
     gone: set[str] = set()
+    missed: list[str] = []
     began_s = time.monotonic()
     for number in range(CHURNED):
         time.sleep(max(0.0, began_s + number * CHURN_S / CHURNED - time.monotonic()))
@@ -157,7 +164,8 @@ def churn() -> dict[str, Any]:
             name = f"/{CHURN}/{number - ALIVE}"
             (top / str(number - ALIVE)).rmdir()
             gone.add(name)
-            alive.pop(name, None)
+            if alive.pop(name, None) is not None and name not in filtered():
+                missed.append(name)
     took_s = round(time.monotonic() - began_s, 1)
     inside.within(lambda: not gone & filtered(), CALM_S)
     left = sorted(gone & filtered())
@@ -166,9 +174,21 @@ def churn() -> dict[str, Any]:
     return {
         "churn_s": took_s,
         "waited": sorted(waited),
+        "missed": missed,
         "leaked": left,
         "followed": len(kept & filtered()),
     }
+
+
+def waited_s(churned: Mapping[str, Any]) -> float:
+    """Return the wait for a filter that FILTER_SHARE of the cgroups did not exceed.
+
+    Where the guest was late to make them, its seconds are longer.
+    """
+    waits = churned["waited"]
+    pace = max(1.0, churned["churn_s"] / CHURN_S)
+    longest: float = waits[int(FILTER_SHARE * (len(waits) - 1))]
+    return longest / pace
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from bench import cells
 from bench.configuration import CAP_BYTES_PER_S
 from bench.figures import Figures, figures
 from tests.contract.sets import PAGE
-from tests.e2e import ahead, moves
+from tests.e2e import ahead, moves, shared, swapped
 
 UPS = [(1, 0), (2, 1)]
 PAGES = moves.HOT_BYTES // PAGE
@@ -96,3 +96,29 @@ def test_each_defect_is_told(
     worse = {**own, name: replace(own[name], **changed)}  # type: ignore[arg-type]
     (said,) = judged(worse, native)
     assert words in said
+
+
+def test_an_exchange_on_a_full_machine_that_takes_much_longer_is_too_slow() -> None:
+    room = [2.1, 4.1, 6.2, 0.5, 13.7, 4.0, 5.0]
+    assert swapped.slowdown({"roomy_s": room, "full_s": room}) == 1.0
+    late = {"roomy_s": room, "full_s": [4 * one for one in room]}
+    assert swapped.slowdown(late) > swapped.SLOWER_MAX
+    # One set that waits for the host says nothing.
+    one = {"roomy_s": room, "full_s": [*room[:-1], 120.0]}
+    assert swapped.slowdown(one) <= swapped.SLOWER_MAX
+
+
+def test_two_percent_swapped_out_is_too_much() -> None:
+    before = {"pswpout": 5, "demoted": 1000}
+    assert swapped.swapped_share(before, {"pswpout": 5, "demoted": 2000}) == 0
+    share = swapped.swapped_share(before, {"pswpout": 25, "demoted": 2000})
+    assert share > swapped.SWAPPED_SHARE_MAX
+
+
+def test_a_few_cgroups_may_wait_longer_and_a_tenth_may_not() -> None:
+    quick = [0.6] * 180
+    few, many = [*quick, *[3.0] * 5], [*quick, *[3.0] * 20]
+    assert shared.waited_s({"waited": few, "churn_s": 60.0}) <= shared.FILTER_S
+    assert shared.waited_s({"waited": many, "churn_s": 60.0}) > shared.FILTER_S
+    # The guest itself took twice as long for everything.
+    assert shared.waited_s({"waited": many, "churn_s": 120.0}) <= shared.FILTER_S
