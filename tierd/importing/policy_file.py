@@ -5,6 +5,7 @@ Rules of this file:
 2. A key that is absent or null has damo's default. What damo only reports, such as statistics, is
    not read.
 3. Old names of keys are known too: `filter_pass` is `allow`, `target_value_bp` is `target_value`.
+4. `damo args damon` writes a mapping with the key kdamonds, and `damo report damon` its list alone.
 """
 
 import difflib
@@ -77,17 +78,23 @@ def policy(root: YamlNode | None, file: str) -> tuple[ForeignPolicy, tuple[Probl
     reader = _Reader()
     if root is None:
         reader.problems.append(Problem(FilePlace(file), "is empty: expected the key kdamonds"))
-    top = reader.table(root, "a policy", ("kdamonds",))
-    if isinstance(root, YamlMapping) and not reader.problems and "kdamonds" not in top:
-        reader.problems.append(Problem(root.place, "expected the key kdamonds"))
     contexts = []
-    for kdamond in reader.items(top.get("kdamonds"), "kdamonds"):
+    for kdamond in _kdamonds(reader, root):
         keys = reader.table(kdamond, "a kdamond", _KDAMOND)
         reader.extra(keys, "refresh_ms", amounts.count, 0)
         contexts += [
             _context(reader, one) for one in reader.items(keys.get("contexts"), "contexts")
         ]
     return ForeignPolicy(tuple(contexts), tuple(reader.extras)), tuple(reader.problems)
+
+
+def _kdamonds(reader: "_Reader", root: YamlNode | None) -> tuple[YamlNode, ...]:
+    if isinstance(root, YamlList):
+        return root.nodes
+    top = reader.table(root, "a policy", ("kdamonds",))
+    if isinstance(root, YamlMapping) and not reader.problems and "kdamonds" not in top:
+        reader.problems.append(Problem(root.place, "expected the key kdamonds"))
+    return reader.items(top.get("kdamonds"), "kdamonds")
 
 
 class _Reader:
@@ -151,7 +158,7 @@ class _Reader:
             )
             return None
         try:
-            return Given(parse(node.text), f"{key} {node.text}", name.place)
+            return Given(parse(node.text), f"{key} {node.text.strip()}", name.place)
         except ValueError as error:
             self.problems.append(Problem(node.place, f"{key}: {error}"))
             return None
@@ -342,12 +349,13 @@ def _filters(reader: _Reader, nodes: Sequence[YamlNode]) -> Iterator[Filter]:
             continue
         if kind.value == "memcg" and path is None:
             reader.problems.append(Problem(kind.place, "a memcg filter needs memcg_path"))
-        said = kind if path is None else Given(kind.value, path.said, path.place)
+        # damo reports an empty path for other filters.
+        of_cgroup = path if kind.value == "memcg" else None
         yield Filter(
-            said,
+            kind if of_cgroup is None else Given(kind.value, of_cgroup.said, of_cgroup.place),
             matching is None or matching.value,
             allow is not None and allow.value,
-            path.value if path is not None and kind.value == "memcg" else "",
+            "" if of_cgroup is None else of_cgroup.value,
         )
 
 
@@ -355,9 +363,11 @@ def _word(name: str, known: Sequence[str]) -> Callable[[str], str]:
     """Return a parser of one of these words."""
 
     def parse(text: str) -> str:
-        if text not in known:
+        # damo 3.4 reports goal_tuner with the line end of the kernel's file.
+        word = text.strip()
+        if word not in known:
             raise ValueError(f"expected one of {', '.join(known)}, found {shown(text)}")
-        return text
+        return word
 
     assert len(known) <= LISTED_MAX, name
     return parse

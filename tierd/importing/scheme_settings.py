@@ -22,6 +22,10 @@ MOVED_BYTES_PER_S_MAX = 10 * 10**9
 # The tuner of goals that damo writes if nobody asks for another.
 CONSIST = "consist"
 
+# Aggregations: the largest age that the kernel counts to. What damo reports for no maximum is
+# above it, but not always the largest number.
+AGE_MAX = 2**32 - 1
+
 # damo takes K, KB and KiB for the same.
 _AMBIGUOUS = re.compile(r"[0-9] ?[KMGTPE]B?\b")
 
@@ -265,6 +269,13 @@ def _least_age(one: Moving) -> Iterator[Given[int]]:
         yield Given(int(us) // 1000, least.said, least.place)
 
 
+def _aggregations(one: Moving, age: Amount) -> Any:
+    """Return an age as a number of aggregations."""
+    if age.unit is Unit.aggregations:
+        return age.value
+    return age.value / max(1, aggregation_us(one.context))
+
+
 def _share(one: Moving, amount: Amount) -> Any:
     """Return an access count as a share of the samples of an aggregation."""
     if amount.unit is Unit.share:
@@ -280,7 +291,7 @@ def _other_bounds(one: Moving) -> Iterator[Any]:
     narrow += [sizes.most] if sizes.most is not None and sizes.most.value < MAX else []
     if narrow:
         yield remark(Kind.lost, narrow, "tierd moves regions of any size")
-    if ages.most is not None and ages.most.value.value < MAX:
+    if ages.most is not None and _aggregations(one, ages.most.value) < AGE_MAX:
         yield remark(Kind.lost, [ages.most], "tierd has no maximum age")
     most = accesses.most
     if one.is_hot and most is not None and _share(one, most.value) < 1:

@@ -93,6 +93,25 @@ def test_what_damo_reports_is_not_read() -> None:
     assert parsed(json.dumps(made, indent=1)) == parsed(policies.text(policies.down()))
 
 
+def test_damo_reports_the_list_of_kdamonds_alone() -> None:
+    text = policies.text(policies.down(), policies.up())
+    assert parsed(json.dumps(json.loads(text)["kdamonds"])) == parsed(text)
+
+
+def test_damo_reports_a_tuner_with_the_end_of_its_line() -> None:
+    made = policies.scheme_changed(policies.down(), ("quotas", "goal_tuner"), "temporal\n")
+    tuner = parsed(policies.text(made)).contexts[0].schemes[0].quota.tuner
+    assert tuner is not None
+    assert (tuner.value, tuner.said) == ("temporal", "goal_tuner temporal")
+
+
+def test_damo_reports_an_empty_path_for_a_filter_of_pages() -> None:
+    entry = {"filter_type": "young", "matching": True, "allow": True, "memcg_path": ""}
+    made = policies.scheme_changed(policies.up(), ("filters",), [entry])
+    (found,) = parsed(policies.text(made)).contexts[0].schemes[0].filters
+    assert (found.type.said, found.path) == ("filter_type young", "")
+
+
 @pytest.mark.parametrize(
     ("where", "name", "value"),
     [
@@ -144,7 +163,7 @@ WRONG = {
     "": "p.json:1:1: is empty: expected the key kdamonds",
     "# nothing": "p.json:1:1: is empty: expected the key kdamonds",
     "{}": "p.json:1:1: expected the key kdamonds",
-    "[1]": "p.json:1:1: expected a policy, found a list",
+    "[1]": "p.json:1:2: expected a kdamond, found '1'",
     "hello": "p.json:1:1: expected a policy, found 'hello'",
     "kdamond: []": "p.json:1:1: unknown key 'kdamond' in a policy: expected kdamonds",
     "kdamonds: 3": "p.json:1:11: expected a list of kdamonds, found '3'",

@@ -24,6 +24,15 @@ def test_a_window_is_not_shorter_than_a_tuned_aggregation() -> None:
     assert (one.kind, one.given) == (Kind.changed, ("min_sample_us 100 ms",))
 
 
+@pytest.mark.parametrize(
+    ("sample", "aggregation"), [("125.120 ms", "2.502 s"), ("146.832 ms", "2.937 s")]
+)
+def test_what_is_reported_of_tuned_intervals_is_rounded(sample: str, aggregation: str) -> None:
+    made = changed(down(), ("intervals", "sample_us"), sample)
+    document = of(changed(made, ("intervals", "aggr_us"), aggregation))
+    assert values(document)["monitoring.aggregation"] == "100ms"
+
+
 def test_an_aggregation_of_no_time_divides_nothing() -> None:
     made = scheme_changed(down(), ("quotas", "reset_interval_ms"), "0 ns")
     made = scheme_changed(made, ("apply_interval_us",), "0 ns")

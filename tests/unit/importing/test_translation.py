@@ -464,6 +464,21 @@ def test_a_policy_that_moves_nothing_between_nodes(options: str) -> None:
     assert "migrate_hot or migrate_cold" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("most", "is_limit"),
+    [
+        ("max", False),
+        # damo reports this for a maximum that nobody gave.
+        ("184,467,440,737,095 aggr_intervals", False),
+        ("4,294,967,295 aggr_intervals", False),
+        ("4,294,967,294 aggr_intervals", True),
+    ],
+)
+def test_no_age_is_above_what_the_kernel_counts_to(most: str, is_limit: bool) -> None:
+    document = of(scheme_changed(down(), (*PATTERN, "age", "max"), most))
+    assert any("no maximum age" in one.text for one in document.remarks) is is_limit
+
+
 def test_a_context_of_a_program_is_left_out() -> None:
     other: dict[str, Any] = {**down(), "ops": "vaddr"}
     document = of(other, up())
