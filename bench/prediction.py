@@ -48,7 +48,7 @@ RECORDED_MIB = 512
 PREDICTED_MIB = (192, 320, 768, 1024)
 
 # Virtual minutes: of the profile, and of the truth, of which the last ones are measured.
-RECORD_MINUTES = 60
+RECORD_MINUTES = 20
 TRUTH_MINUTES = 6
 MEASURED_MINUTES = 2
 LOOK_S = 2.0

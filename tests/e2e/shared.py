@@ -187,8 +187,8 @@ def waited_s(churned: Mapping[str, Any]) -> float:
     """
     waits = churned["waited"]
     pace = max(1.0, churned["churn_s"] / CHURN_S)
-    longest: float = waits[int(FILTER_SHARE * (len(waits) - 1))]
-    return longest / pace
+    longest_s: float = waits[int(FILTER_SHARE * (len(waits) - 1))] / pace
+    return longest_s
 
 
 def main() -> int:
