@@ -14,7 +14,8 @@ SCHEMA = "tierd.simulate/1"
 STALL_SHARES = (1.0, 0.5)
 
 METHOD = (
-    "Shares are of the touches that DAMON can see: at most one of a page in 50 ms. Rows marked "
+    "Shares are of the touches that DAMON can see, at most one of a page in 50 ms, and that no "
+    "cache of a processor answers, if the record says how large these are. Rows marked "
     "`sim` ran tierd's own loop on a simulated kernel; the others lie between these, along the "
     "curve of the best placement. The interval is meant to hold nine of ten (docs/simulate.md)."
 )
@@ -169,7 +170,7 @@ class RowDocument(TypedDict):
     fast_bytes: int
     slow_bytes: int
     served_ratio: float
-    """The share of the touches that fast memory serves."""
+    """The share that fast memory serves of the touches that reach memory."""
     served_low_ratio: float
     served_high_ratio: float
     best_ratio: float
