@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -64,6 +65,18 @@ def get(address: str, path: str) -> str:
     with urlopen(f"http://{address}{path}", timeout=30) as response:
         text: str = response.read().decode()
         return text
+
+
+def test_by_default_it_answers_at_the_loopback_address_only(metrics_output: MetricsOutput) -> None:
+    host, _, port = (Config().metrics_address or "").rpartition(":")
+    assert (host, port) == ("127.0.0.1", "19100")
+    # Another tierd may have the default port.
+    _, _, free = free_address().rpartition(":")
+    metrics_output.start(Config(metrics_address=f"{host}:{free}"))
+    assert get(f"127.0.0.1:{free}", "/") == "hello\n"
+    # This is an address of the same machine too. A server that listens on all addresses has it.
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", int(free)), 30)
 
 
 def test_a_scrape_tells_the_last_snapshot_and_what_the_process_costs(
