@@ -17,7 +17,10 @@ from pathlib import Path
 from select import select
 from typing import Any
 
-import pytest
+from tests.needed import REQUIRE_VARIABLE, needed
+
+# It installs what it is told to, as root on Debian, and does nothing elsewhere.
+SET_UP = Path(__file__).parent.parent / "tools/setup-debian"
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -51,13 +54,23 @@ OPTIONS = (
 Message = dict[str, Any]
 
 
-def program() -> str:
-    """Return the path of Chromium, or skip the test."""
-    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if found is None:
-        # A browser is large, so the set-up does not install it, and no run requires it.
-        pytest.skip("needs Chromium: apt-get install chromium")
-    return found
+def find() -> Path | str:
+    """Return Chromium, or why there is none.
+
+    It is large, so only CI installs it, and only in the turn of the tests that need it.
+    """
+    found = _found()
+    if found is None and os.environ.get(REQUIRE_VARIABLE) == "1":
+        subprocess.run(
+            [SET_UP, "chromium"], env={**os.environ, "PYTHON": sys.executable}, check=True
+        )
+        found = _found()
+    return found or "no Chromium: `tools/setup-debian chromium` installs it, as root on Debian"
+
+
+def _found() -> Path | None:
+    path = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    return None if path is None else Path(path)
 
 
 @dataclass(slots=True)
@@ -183,12 +196,13 @@ def _pipe() -> tuple[int, int]:
 
 @contextmanager
 def tab(profile: Path) -> Iterator[Tab]:
-    """Start Chromium with a fresh profile."""
+    """Start Chromium with a fresh profile. A test without it is skipped."""
+    program = needed(find())
     its_input, sends_fd = _pipe()
     hears_fd, its_output = _pipe()
     argv = [
         *(sys.executable, "-c", RENUMBERED, str(its_input), str(its_output)),
-        *(program(), *OPTIONS, f"--user-data-dir={profile}", "about:blank"),
+        *(str(program), *OPTIONS, f"--user-data-dir={profile}", "about:blank"),
     ]
     process = subprocess.Popen(
         argv, pass_fds=(its_input, its_output), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -1,11 +1,11 @@
 """Choose the rare tests of a run. They take turns, so a few runs make all of them. Pure.
 
-Tests of one guest stay together. A turn has a bound on its expected seconds.
+Tests of one guest, or of the browser, stay together. A turn has a bound on its expected seconds.
 """
 
 from collections.abc import Iterable, Sequence
 
-# Seconds of a test on two processors, by its function, or by its file if all share one guest. For
+# Seconds of a test on two processors, by its function, or by its file if all are in one turn. For
 # `test_real` it is all of a guest.
 EXPECTED_S = {
     "test_real": 150,
@@ -33,6 +33,8 @@ EXPECTED_S = {
     "test_a_cxl_device_becomes_a_tier": 240,
     "test_the_share_is_as_the_page_says": 60,
     "test_its_own_tests_pass_where_nothing_else_is_installed": 90,
+    # Half of it is to install Chromium.
+    "test_browser.py": 120,
     "test_many_readers_neither_slow_the_loop_nor_make_it_grow": 60,
     "test_restore_after_a_kill_at_each_operation": 1,
     "test_start_after_a_kill_at_each_operation": 1,
@@ -52,13 +54,18 @@ _TOGETHER = "test_real"
 # The tests of such a file share one guest per series.
 _ONE_GUEST = ("test_protected.py", "test_shared.py", "test_swapped.py")
 
+# The tests of such a file share a browser that has to be installed.
+_ONE_BROWSER = "test_browser.py"
+
 
 def group(nodeid: str) -> str:
-    """Return the group of a test: all tests of one guest, or the test alone."""
+    """Return the group of a test: all tests of one guest or file, or the test alone."""
     file = nodeid.partition("::")[0]
     if file.rpartition("/")[2] in _ONE_GUEST:
         _, bracket, parameters = nodeid.partition("[")
         return f"{file}{bracket}{parameters}"
+    if file.rpartition("/")[2] == _ONE_BROWSER:
+        return file
     if _function(nodeid) != _TOGETHER:
         return nodeid
     function, _, parameters = nodeid.partition("[")

@@ -28,6 +28,9 @@ def test_tests_of_one_guest_go_together() -> None:
     protected = "tests/e2e/test_protected.py"
     assert group(f"{protected}::test_none_of_it_is_reclaimed[7.2]") == f"{protected}[7.2]"
     assert expected_s(f"{protected}[7.2]") < rotation.UNKNOWN_S
+    # Chromium is installed in one turn only.
+    browser = "tests/unit/views/test_browser.py"
+    assert {group(f"{browser}::{name}") for name in ("test_a", "test_b[390]")} == {browser}
 
 
 def test_every_rare_test_has_its_turn_and_one_only() -> None:

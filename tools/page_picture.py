@@ -1,6 +1,7 @@
 """Take a picture of tierd's page, for the documentation. Needs Chromium.
 
-    python -m tools.page_picture docs/page.png [--url http://127.0.0.1:19100/] [--scheme dark]
+    python -m tools.page_picture docs/page.png [--url http://127.0.0.1:19100/]
+    python -m tools.page_picture docs/page-phone.png --width 390 --scheme dark
 
 The picture shows the upper part of the page, as a window of this size would.
 """
@@ -23,6 +24,9 @@ def main() -> int:
     arguments.add_argument("--width", type=int, default=WIDTH)
     arguments.add_argument("--height", type=int, default=HEIGHT)
     asked = arguments.parse_args()
+    program = browser.find()
+    if isinstance(program, str):
+        arguments.error(program)
     with tempfile.TemporaryDirectory() as profile, browser.tab(Path(profile)) as tab:
         tab.renew()
         tab.show(asked.width, asked.height, asked.scheme)

@@ -16,6 +16,9 @@ from tierd.record.chronicle import HistoryReading, reading_of
 from tierd.record.snapshot import Snapshot
 from tierd.serving import webserver
 
+# Chromium is large, so it is installed only in the turn of these tests.
+pytestmark = [pytest.mark.rare, pytest.mark.timeout(600)]
+
 # Twenty rounds of the page's script.
 LONG_MS = 40_000
 
