@@ -15,10 +15,10 @@ from tierd.views.render import moment
 WIDTH = 720
 HEIGHT = 100
 
-# The labels below a chart: at its start, at its end, and between. They have seconds if they are
-# less than a minute apart.
+# The labels below a chart: at its start, at its end, and between. A label without seconds is up to
+# a minute early, which does not matter only where the labels are further apart than this.
 LABELS = 6
-MINUTE_S = 60.0
+SECONDS_STEP_S_MAX = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Chart:
 
     title: str
     notes: tuple[tuple[str, str], ...]
-    """The legend: pairs of a class, which gives the colour, and a text."""
+    """The legend: pairs of a class, which gives the colour, and a text. Without a class the text
+    explains no line."""
     series: tuple[Series, ...]
     most: float
     label: Callable[[float], str]
@@ -63,7 +64,10 @@ class Chart:
 def figure(chart: Chart, span: Span) -> str:
     """Return the chart with its title, its notes and its axes."""
     notes = "".join(
-        f'<span class="key {kind}">{escaped(text)}</span>' for kind, text in chart.notes
+        f'<span class="key {kind}">{escaped(text)}</span>'
+        if kind
+        else f"<span>{escaped(text)}</span>"
+        for kind, text in chart.notes
     )
     told = "; ".join((chart.title, *(text for _, text in chart.notes)))
     top = chart.label(chart.most)
@@ -82,7 +86,7 @@ def figure(chart: Chart, span: Span) -> str:
 
 def _times(span: Span) -> Iterator[str]:
     step_s = (span.end - span.start) / (LABELS - 1)
-    shape = "HH:MM" if step_s >= MINUTE_S else "HH:MM:SS"
+    shape = "HH:MM" if step_s > SECONDS_STEP_S_MAX else "HH:MM:SS"
     for number in range(LABELS):
         yield f"<span>{moment(span.start + number * step_s)[: len(shape)]}</span>"
 

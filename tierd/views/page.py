@@ -15,7 +15,7 @@ from tierd.units import format_duration_us, format_percent, format_rate, format_
 from tierd.views import page_charts, page_decisions, page_memory, statusview
 from tierd.views.charts import Span, figure
 from tierd.views.markup import coded, escaped
-from tierd.views.page_charts import percent_of_cpu
+from tierd.views.page_charts import percent
 from tierd.views.render import day, moment
 
 # The time that the charts show: the shortest of these that has room for all readings.
@@ -108,7 +108,7 @@ def _verdict(status: Mapping[str, Any], now: float) -> str:
     if statusview.is_stuck(status, now):
         state = "stuck"
         said = f"no new reading for {now - status['at']:.0f} s, see `journalctl -u tierd`"
-    reasons = "".join(f"<li>{escaped(one)}</li>" for one in status["degraded"])
+    reasons = "".join(f"<li>{coded(one)}</li>" for one in status["degraded"])
     return (
         f'<section id="verdict" class="verdict {escaped(state)}" aria-label="State">'
         f'<h2><span class="state">{escaped(state)}</span> {coded(said)}</h2>'
@@ -196,7 +196,7 @@ def _kdamonds(status: Mapping[str, Any]) -> str:
 
 def _kdamond(one: Mapping[str, Any], seconds: float) -> str:
     used_s = one["cpu_seconds_total"] - one["cpu_seconds_before"]
-    cost = percent_of_cpu(used_s / seconds) if one["cpu_known"] and seconds > 0 else "?"
+    cost = percent(used_s / seconds) if one["cpu_known"] and seconds > 0 else "?"
     state = "<td>runs</td>" if one["up"] else '<td class="bad">off</td>'
     cells = "".join(f"<td>{value}</td>" for value in (one["pid"], one["restarts_total"], cost))
     return f'<tr><th scope="row">node{one["numa_node"]}</th>{state}{cells}</tr>'

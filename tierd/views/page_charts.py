@@ -31,9 +31,9 @@ def charts(readings: tuple[HistoryReading, ...], order: Sequence[int]) -> Iterat
     yield Chart("Moved", notes, series, _most((*up, *down), RATE_MOST), format_rate)
     cost = cost_points(readings)
     now = cost[-1][1] if cost else 0.0
-    note = (("cost", f"now {percent_of_cpu(now)} of a CPU"),)
+    note = (("cost", f"now {percent(now)} of a CPU"),)
     most = _most(cost, COST_MOST)
-    yield Chart("Cost of kdamonds", note, (Series("cost", cost),), most, percent_of_cpu)
+    yield Chart("Cost of kdamonds", note, (Series("cost", cost),), most, percent)
     nodes = {
         number: [(one.at, one.nodes[number]) for one in readings if number in one.nodes]
         for number in sorted(
@@ -64,25 +64,21 @@ def bars(recent: Sequence[Snapshot]) -> Iterator[Chart]:
         touched = "touched within" if promotes else "not touched for"
         bar = format_duration_us(round(now.bar_seconds * 1e6))
         notes = (
-            (now.action, f"{_percent(now.bar_share)} of the visited pages"),
-            ("goal", f"{touched} {bar}"),
+            (now.action, f"{percent(now.bar_share)} of the visited pages"),
+            ("", f"{touched} {bar}"),
         )
         way = "up" if promotes else "down"
         yield Chart(
             f"node{now.source_node}: pages to go {way}",
             notes,
             (Series(now.action, points),),
-            max(SHARE_MOST, *(share for _, share in points)),
-            _percent,
+            _most(points, SHARE_MOST),
+            percent,
         )
 
 
-def _percent(share: float) -> str:
-    return format_percent(share * 10_000)
-
-
-def percent_of_cpu(share: float) -> str:
-    """Return a share of a CPU with one decimal: `1.4%`."""
+def percent(share: float) -> str:
+    """Return a share with one decimal: `1.4%`."""
     return format_percent(round(share * 100, 1) * 100)
 
 
@@ -110,7 +106,7 @@ def _fill(number: int, seen: list[tuple[float, HistoryNode]]) -> Chart:
     if last.cold_bytes is not None:
         notes.append(("cold", f"cold {format_size(rows[-1][2])}"))
     return Chart(
-        f"node{number}",
+        f"node{number} used",
         tuple(notes),
         (Series("cold", used), Series("used", warm), Series("hot", hot)),
         float(max(node.size_bytes for _, node in seen)),

@@ -40,13 +40,14 @@ def decisions(recent: Sequence[Snapshot], status: Mapping[str, Any]) -> str:
 
 def _scheme(looks: Sequence[whyview.Look], state: str, scheme: Mapping[str, Any]) -> str:
     action = str(scheme["action"])
+    by = ", by page" if whyview.goes_by_page(scheme) else ""
     said = whyview.sentence(state, scheme)
     turns = "".join(map(_turn, reversed(whyview.turns(looks, scheme["scheme"]))))
     figures = "".join(f"<li>{escaped(one)}</li>" for one in whyview.figures(scheme))
     return (
         f'<article class="card"><h3><span class="key {escaped(action)}">'
         f"{whyview.path(scheme, '', '&rarr;')}</span>"
-        f"<small>{SUBTITLE.get(action, '')}</small>"
+        f"<small>{SUBTITLE.get(action, '')}{by}</small>"
         f"<b>{escaped(format_rate(scheme['applied_bytes_per_s']))}</b></h3>"
         f"<p>{coded(said[:1].upper() + said[1:])}</p>"
         f'<ol class="log">{turns}</ol><ul class="small">{figures}</ul></article>'

@@ -132,7 +132,7 @@ def figures(scheme: Mapping[str, Any]) -> Iterator[str]:
 def sentence(state: str, scheme: Mapping[str, Any]) -> str:
     """Return a sentence that says what the scheme does now, and why."""
     what = _NOUNS.get(scheme["action"], "demotion")
-    if "-pages-" in scheme["scheme"]:
+    if goes_by_page(scheme):
         what += " by page"
     way = f"{what} {path(scheme, 'from', 'to')}"
     how, _, because = _why((0.0, state, scheme)).partition(": ")
@@ -145,6 +145,11 @@ def sentence(state: str, scheme: Mapping[str, Any]) -> str:
     if how.startswith("waits"):
         return f"{way} {how} because {because}"
     return f"{way} goes {how}, for {because}"
+
+
+def goes_by_page(scheme: Mapping[str, Any]) -> bool:
+    """True if the scheme looks at single pages, and not at regions."""
+    return "-pages-" in str(scheme["scheme"])
 
 
 def path(scheme: Mapping[str, Any], begin: str, end: str) -> str:

@@ -203,6 +203,18 @@ def test_each_scheme_says_what_why_says() -> None:
         assert all(said.lower() in text for said in whyview.figures(scheme))
 
 
+def test_two_schemes_of_one_way_can_be_told_apart() -> None:
+    by_page = replace(SNAPSHOT.schemes[0], scheme="demote-pages-0-1")
+    text = shown(replace(SNAPSHOT, schemes=(SNAPSHOT.schemes[0], by_page))).text
+    assert "to slower memory 40 MB/s" in text
+    assert "to slower memory, by page 40 MB/s" in text
+
+
+def test_commands_in_a_reason_for_being_degraded_are_code() -> None:
+    text = page.page(look(replace(SNAPSHOT, degraded=("see `tierd doctor`",))), STYLE, SCRIPT)
+    assert "<li>see <code>tierd doctor</code></li>" in text
+
+
 def test_the_newest_decision_stands_first() -> None:
     before = replace(parked(), at=SNAPSHOT.at - 5)
     text = read(page.page(look(recent=(before, SNAPSHOT)), STYLE, SCRIPT)).text
@@ -310,8 +322,8 @@ def test_there_is_a_chart_for_each_node_and_for_the_room_on_a_fast_one() -> None
         "Moved",
         "Cost of kdamonds",
         "node0 free",
-        "node0",
-        "node1",
+        "node0 used",
+        "node1 used",
     ]
 
 
@@ -323,7 +335,7 @@ def test_the_charts_are_in_the_order_of_the_bars_and_nodes_that_have_gone_come_l
     seen = (reading_of(replace(before, at=now.at - 10)), reading_of(now))
     reader = read(page.page(replace(look(now), readings=seen), STYLE, SCRIPT))
     titles = [str(one["aria-label"]).partition(";")[0] for one in reader.all("svg")]
-    assert titles[-3:] == ["node2", "node1", "node0"]
+    assert titles[-3:] == ["node2 used", "node1 used", "node0 used"]
 
 
 def test_the_scale_of_rates_is_round_and_does_not_blow_up_noise() -> None:
