@@ -186,9 +186,9 @@ def waited_s(churned: Mapping[str, Any]) -> float:
     Where the guest was late to make them, its seconds are longer.
     """
     waits = churned["waited"]
-    pace = max(1.0, churned["churn_s"] / CHURN_S)
-    longest_s: float = waits[int(FILTER_SHARE * (len(waits) - 1))] / pace
-    return longest_s
+    pace: float = max(1.0, churned["churn_s"] / CHURN_S)
+    longest: float = waits[int(FILTER_SHARE * (len(waits) - 1))]
+    return longest / pace
 
 
 def main() -> int:

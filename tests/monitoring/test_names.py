@@ -17,6 +17,7 @@ DOCUMENTS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "
 # These are too detailed for a dashboard, or a column of a table has them.
 NOT_SHOWN = {
     "tierd_config_last_reload_success_timestamp_seconds",
+    "tierd_group_memory_bytes",
     "tierd_hint_fault_limit_bytes_per_second",
     "tierd_node_vmstat_pgpromote_candidate_total",
     "tierd_node_vmstat_pgpromote_candidate_nrl_total",

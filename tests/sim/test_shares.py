@@ -205,6 +205,29 @@ def test_memory_of_a_class_goes_only_where_it_may(series: str) -> None:
     assert status[left_alone].share_bytes == 130 * MIB
     assert not status[left_alone].asks
     assert not status[protected].gives
+    assert (status[left_alone].moves, status[protected].moves) == ("none", "up")
+
+
+def test_what_moved_of_a_group_is_as_the_pages_show_and_survives_the_daemon() -> None:
+    """The cold group makes the room for the hot one."""
+    sets = [(NOISY, FAST, 300, 0.0), (QUIET[0], SLOW, 100, 100.0)]
+    seen = run(groups(loop("7.2", config=EQUAL, block_pages=64), sets), 25)
+    last = seen.last(24)
+    up, down = last[QUIET[0]], last[NOISY]
+    assert up.up_bytes_total - up.down_bytes_total == pytest.approx(100 * MIB, rel=0.1)
+    gone = 300 * MIB - down.fast_bytes
+    assert gone > 30 * MIB
+    assert down.down_bytes_total - down.up_bytes_total == pytest.approx(gone, rel=0.02)
+    assert down.bytes_by_tier == (
+        ("memory_tier4", down.fast_bytes),
+        ("memory_tier67", gone),
+    )
+    again = Loop(seen.made.kernel, Script(seen.made.kernel), seen.made.disk, EQUAL)
+    again.run(5)
+    for name in NAMES:
+        kept = {one.group: one for one in again.snapshots[-1].groups}[name]
+        assert kept.up_bytes_total >= last[name].up_bytes_total
+        assert kept.down_bytes_total >= last[name].down_bytes_total
 
 
 def test_cgroups_that_come_and_go_are_followed() -> None:

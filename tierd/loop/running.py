@@ -13,9 +13,9 @@ from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import Rival
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
-from tierd.plans.groups import NO_ROLES, Roles
+from tierd.plans.groups import NO_ROLES, Roles, bytes_by_group
 from tierd.plans.plan import OPEN_INPUT, Aim, Direction, Grain, HintFaults, Migration, Visit
-from tierd.record.scheme_totals import Series, Totals
+from tierd.record.scheme_totals import Passed, Series, Totals
 from tierd.record.snapshot import (
     EventStatus,
     GoalStatus,
@@ -143,6 +143,8 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
 def _groups(running: Running) -> tuple[GroupStatus, ...]:
     sweeps = running.applied.plan.sweeps if running.applied else ()
     pushes = any(one.visit is Visit.push for one in sweeps)
+    sizes = bytes_by_group(running.sample.groups) if running.sample else {}
+    tiers, totals = running.topology.tiers, running.counters.groups
     return tuple(
         GroupStatus(
             group=one.name,
@@ -154,6 +156,13 @@ def _groups(running: Running) -> tuple[GroupStatus, ...]:
             asks=one.asks,
             waits=one.name in running.roles.waits,
             gives=pushes and one.name in running.roles.gives,
+            moves=one.moves,
+            bytes_by_tier=tuple(
+                (tier.name, sum(sizes.get(one.name, {}).get(node, 0) for node in tier.nodes))
+                for tier in tiers
+            ),
+            up_bytes_total=totals.get(one.name, Passed()).up_bytes,
+            down_bytes_total=totals.get(one.name, Passed()).down_bytes,
         )
         for one in running.tuning.shared.shares
     )

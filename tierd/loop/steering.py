@@ -27,6 +27,7 @@ from tierd.machine.cputime import CpuTotal
 from tierd.machine.features import Feature
 from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT
 from tierd.machine.sample_reader import free_bytes, read_sample
+from tierd.plans import groups
 from tierd.plans.damon import Command, Write
 from tierd.plans.plan import Controller, input_writes
 from tierd.record import scheme_totals
@@ -88,6 +89,10 @@ def read(outside: Outside, running: Running, applied: Applied) -> Running:
         limited = {one.name for one in plan.groups if one.share.follows_limits}
         now = replace(now, groups=cgroup_memory.read(outside.sysfs, tops, limited))
     totals = running.counters
+    earlier = running.sample
+    if now.groups and earlier is not None and earlier.groups:
+        fast = running.topology.tiers[0].nodes
+        totals = scheme_totals.passed(totals, groups.passed(earlier.groups, now.groups, fast))
     for kdamond in now.kdamonds:
         if kdamond.state != "on":
             continue

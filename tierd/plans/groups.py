@@ -4,13 +4,15 @@ All memory that is in no class is a group as well: the rest. DAMON's filter matc
 each cgroup of a subtree has a filter (`scope.py`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tierd.configuration.config import REST, Moves, ShareClass
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities
+from tierd.machine.sample import GroupSample
 from tierd.plans.scope import NOTHING, Scope, inside, outside
 from tierd.units import format_percent
 
@@ -149,6 +151,40 @@ def _all_but(
 
 def _members(mine: Mapping[str, tuple[str, ...]], names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(path for name in names for path in mine.get(name, ())))
+
+
+def bytes_by_group(samples: Sequence[GroupSample]) -> dict[str, dict[int, int]]:
+    """Return the memory of each group on each node, and of the rest.
+
+    The last sample is of all cgroups together.
+    """
+    if not samples:
+        return {}
+    *members, whole = samples
+    found = {one.name: dict(one.node_bytes) for one in members}
+    found[REST] = {
+        node: max(0, size - sum(one.node_bytes.get(node, 0) for one in members))
+        for node, size in whole.node_bytes.items()
+    }
+    return found
+
+
+def passed(
+    before: Sequence[GroupSample], now: Sequence[GroupSample], fast: Collection[int]
+) -> dict[str, tuple[int, int]]:
+    """Return how many bytes of each group came up to the fast nodes, and went down from them.
+
+    What came up is more on fast nodes and less below. Memory that a group allocates or frees is
+    more or less on one side only. What goes both ways between two samples is not seen.
+    """
+    earlier, found = bytes_by_group(before), {}
+    for name, sizes in bytes_by_group(now).items():
+        growth = Counter(sizes)
+        growth.subtract(earlier.get(name, sizes))
+        above = sum(size for node, size in growth.items() if node in fast)
+        below = sum(growth.values()) - above
+        found[name] = max(0, min(above, -below)), max(0, min(-above, below))
+    return found
 
 
 def describe_group(group: Group) -> str:

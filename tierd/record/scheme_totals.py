@@ -51,12 +51,21 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """Memory of a group of cgroups that was seen to come up to the fastest tier, or go down."""
+
+    up_bytes: int = 0
+    down_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
-    """The totals of all schemes, by the name of their series, and of the kdamonds."""
+    """The totals of all schemes, by the name of their series, of kdamonds, and of groups."""
 
     series: Mapping[str, Series] = field(default_factory=dict)
     cpu: Mapping[int, CpuTotal] = field(default_factory=dict)
     """The processor time of the kdamonds of a node, by its id."""
+    groups: Mapping[str, Passed] = field(default_factory=dict)
 
     def total(self, scheme: str) -> Statistics:
         found = self.series.get(scheme)
@@ -76,15 +85,29 @@ def used(counters: Totals, node: int, total: CpuTotal) -> Totals:
     return replace(counters, cpu={**counters.cpu, node: total})
 
 
+def passed(counters: Totals, moved: Mapping[str, tuple[int, int]]) -> Totals:
+    """Return the totals after so many bytes of each group went up and down.
+
+    Totals of other groups are forgotten: they are not configured any more.
+    """
+    known = {name: counters.groups.get(name, Passed()) for name in moved}
+    groups = {
+        name: Passed(known[name].up_bytes + up, known[name].down_bytes + down)
+        for name, (up, down) in moved.items()
+    }
+    return replace(counters, groups=groups)
+
+
 def further(one: Totals, other: Totals) -> Totals:
     """Return the later of two saved versions of the same totals, which only grow."""
     return one if _progress(one) >= _progress(other) else other
 
 
-def _progress(counters: Totals) -> tuple[int, float]:
-    """Return figures that grow whenever a scheme does anything."""
+def _progress(counters: Totals) -> tuple[int, float, int]:
+    """Return figures that grow whenever a scheme does anything, or memory of a group moves."""
     counts = sum(sum(_counts(one.total).values()) for one in counters.series.values())
-    return counts, sum(one.total_s for one in counters.cpu.values())
+    passing = sum(one.up_bytes + one.down_bytes for one in counters.groups.values())
+    return counts, sum(one.total_s for one in counters.cpu.values()), passing
 
 
 def to_text(counters: Totals, boot_id: str) -> str:
@@ -99,7 +122,17 @@ def to_text(counters: Totals, boot_id: str) -> str:
         str(node): {"total_s": one.total_s, "pid": one.pid, "seen_s": one.seen_s}
         for node, one in sorted(counters.cpu.items())
     }
-    whole = {"format": FORMAT, "boot_id": boot_id, "series": series, "cpu": cpu}
+    groups = {
+        name: {"up_bytes": one.up_bytes, "down_bytes": one.down_bytes}
+        for name, one in sorted(counters.groups.items())
+    }
+    whole = {
+        "format": FORMAT,
+        "boot_id": boot_id,
+        "series": series,
+        "cpu": cpu,
+        "groups": groups,
+    }
     # One line, because it is written often.
     return json.dumps(whole) + "\n"
 
@@ -119,12 +152,14 @@ def from_text(text: str, boot_id: str) -> Totals | None:
         if raw["format"] != FORMAT:
             return None
         same_boot = raw["boot_id"] == boot_id
-        # Files of earlier versions do not have this field.
+        # Files of earlier versions do not have these fields.
+        groups = fields.table(raw.get("groups", {})).items()
         cpu = fields.table(raw.get("cpu", {})).items()
         series = fields.table(raw["series"]).items()
         return Totals(
             {fields.name(scheme): _series(one, same_boot=same_boot) for scheme, one in series},
             {fields.node(node): _cpu(one, same_boot=same_boot) for node, one in cpu},
+            {fields.name(name): _passed(one) for name, one in groups},
         )
     except (ValueError, KeyError, TypeError):
         return None
@@ -135,6 +170,11 @@ def _series(raw: object, *, same_boot: bool) -> Series:
     total, seen = _statistics(one["total"]), _statistics(one["seen"])
     pid = fields.pid(one["pid"])
     return Series(total, seen, pid) if same_boot else Series(total)
+
+
+def _passed(raw: object) -> Passed:
+    one = fields.table(raw)
+    return Passed(fields.whole(one["up_bytes"]), fields.whole(one["down_bytes"]))
 
 
 def _statistics(raw: object) -> Statistics:

@@ -98,6 +98,14 @@ class GroupStatus:
     """True if its memory may not come up now."""
     gives: bool
     """True if its memory goes down now, even if it is hot."""
+    moves: str = "both"
+    """Where its memory may go: both, up or none."""
+    bytes_by_tier: tuple[tuple[str, int], ...] = ()
+    """Names of tiers and bytes, the fastest tier first."""
+    up_bytes_total: int = 0
+    """Memory of it that was seen to come up to the fastest tier, whoever moved it."""
+    down_bytes_total: int = 0
+    """The same for what went down from it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,6 +278,33 @@ METRICS = (
         lambda seen: (((one.group,), one.slow_bytes) for one in seen.snapshot.groups),
     ),
     Metric(
+        "group_memory_bytes",
+        MetricType.gauge,
+        ("group", "tier"),
+        "Memory of a group of cgroups on each tier (memory.numa_stat).",
+        lambda seen: (
+            ((one.group, tier), size)
+            for one in seen.snapshot.groups
+            for tier, size in one.bytes_by_tier
+        ),
+    ),
+    Metric(
+        "group_up_bytes_total",
+        MetricType.counter,
+        ("group",),
+        "Memory of a group of cgroups that came up to the fastest tier: observed from changes of "
+        "memory.numa_stat, whoever moved it. What goes both ways between two looks is not seen.",
+        lambda seen: (((one.group,), one.up_bytes_total) for one in seen.snapshot.groups),
+    ),
+    Metric(
+        "group_down_bytes_total",
+        MetricType.counter,
+        ("group",),
+        "Memory of a group of cgroups that went down from the fastest tier, observed in the same "
+        "way.",
+        lambda seen: (((one.group,), one.down_bytes_total) for one in seen.snapshot.groups),
+    ),
+    Metric(
         "group_share_bytes",
         MetricType.gauge,
         ("group",),

@@ -1,6 +1,6 @@
 """Groups of cgroups that share the fast memory, in words: for `tierd status` and `tierd why`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tierd.units import format_size
@@ -28,14 +28,31 @@ def lines(groups: Sequence[Group]) -> list[str]:
 def state(group: Group) -> str:
     """Return what happens with the memory of a group, in a few words."""
     lacks = max(0, group["share_bytes"] - group["fast_bytes"])
+    if group.get("moves") == "none":
+        return "left where it is"
     if group["asks"]:
         return f"gets up to {format_size(lacks)} more"
     if group["gives"]:
         return "gives, even if it is hot"
     if group["waits"]:
         return "waits: nothing comes up"
+    if group.get("moves") == "up" and not lacks:
+        return "stays: it never goes down"
     # What is lacking here is cold.
     return "lends what is cold" if lacks else "has its share"
+
+
+def _moved(group: Group) -> Iterator[str]:
+    """Yield where the memory of a group is, and what moved. Earlier daemons do not say it."""
+    tiers = group.get("bytes_by_tier")
+    if tiers:
+        listed = ", ".join(f"{tier} {format_size(size)}" for tier, size in tiers)
+        up, down = group["up_bytes_total"], group["down_bytes_total"]
+        yield (
+            f"By tier: {listed}. {format_size(up)} of its memory came up to the fastest tier so "
+            f"far, and {format_size(down)} went down, whoever moved it, as far as the kernel's "
+            "counts of its cgroups show it."
+        )
 
 
 def sentences(name: str, groups: Iterable[Group]) -> list[str]:
@@ -52,6 +69,11 @@ def sentences(name: str, groups: Iterable[Group]) -> list[str]:
         f"fastest tier and {format_size(mine['slow_bytes'])} below. Its share is "
         f"{format_size(mine['share_bytes'])} now{' (' + ', '.join(bounds) + ')' if bounds else ''}."
     ]
+    said += _moved(mine)
+    if mine.get("moves") == "none":
+        return [*said, "tierd leaves its memory where it is (`moves: none`)."]
+    if mine.get("moves") == "up":
+        said.append("Its memory never goes down (`moves: up`).")
     asking = [one["group"] for one in listed if one["asks"] and one is not mine]
     lack = "lacks some of its share" if len(asking) == 1 else "lack some of their shares"
     others = f"{' and '.join(asking)} {lack}"

@@ -9,6 +9,7 @@ from tierd import policy
 from tierd.configuration.config import REST, Config, Moves, ShareClass
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature
+from tierd.machine.sample import GroupSample
 from tierd.plans import groups
 from tierd.plans.groups import Roles
 from tierd.plans.plan import Direction
@@ -132,6 +133,37 @@ def test_a_class_that_does_not_move_is_rejected_on_every_tier(capabilities: Capa
 def test_without_roles_no_page_is_filtered() -> None:
     assert groups.upward(MATCHED, Roles(), OWN, ALL) == Scope()
     assert groups.downward(MATCHED, Roles(), OWN, ALL) == Scope()
+
+
+def sample(name: str, *sizes: int) -> GroupSample:
+    return GroupSample(name, dict(enumerate(sizes)))
+
+
+def test_what_came_up_is_more_above_and_less_below() -> None:
+    """Node 0 is fast. The rest is all memory less that of the groups."""
+    before = (sample("up", 100, 50, 50), sample("down", 90, 10, 0), sample("all", 500, 400, 300))
+    now = (sample("up", 140, 30, 20), sample("down", 40, 40, 20), sample("all", 470, 440, 290))
+    assert groups.bytes_by_group(before)[REST] == {0: 310, 1: 340, 2: 250}
+    found = groups.passed(before, now, (0,))
+    assert found == {"up": (40, 0), "down": (0, 50), REST: (0, 20)}
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        # It was allocated, freed, on both, or moved between nodes that are not fast.
+        (140, 50, 50), (100, 20, 30), (140, 90, 90), (60, 20, 20), (100, 0, 100), (100, 50, 50),
+    ],
+)  # fmt: skip
+def test_what_was_allocated_or_freed_did_not_move(now: tuple[int, ...]) -> None:
+    before = (sample("a", 100, 50, 50), sample("all", 100, 50, 50))
+    after = (sample("a", *now), sample("all", *now))
+    assert groups.passed(before, after, (0,)) == {"a": (0, 0), REST: (0, 0)}
+
+
+def test_a_group_that_is_new_did_not_move() -> None:
+    after = (sample("a", 10, 20), sample("all", 10, 20))
+    assert groups.passed((sample("all", 0, 30),), after, (0,))["a"] == (0, 0)
 
 
 def test_a_group_without_cgroups_is_told_and_moves_nothing() -> None:

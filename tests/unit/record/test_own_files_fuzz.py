@@ -27,7 +27,7 @@ from tierd.record.chronicle import Chronicle
 from tierd.record.daemon_counts import DaemonCounts
 from tierd.record.ring import Record
 from tierd.record.rundir import COUNTERS, EVENTS, HISTORY, STATE, TALLY, RunDir
-from tierd.record.scheme_totals import Series, Statistics, Totals
+from tierd.record.scheme_totals import Passed, Series, Statistics, Totals
 from tierd.record.snapshot import EventStatus
 from tierd.serving.metrics import METRICS, Seen
 from tierd.sim import machine_model
@@ -46,7 +46,9 @@ ODD: tuple[Any, ...] = (
 
 CPU = CpuTotal(3.5, 12, 1.5)
 SOME = Statistics(1, 2, 3)
-TOTALS = Totals({"promote-1-0": Series(SOME, SOME, 12), "demote-0-1": Series()}, {0: CPU})
+TOTALS = Totals(
+    {"promote-1-0": Series(SOME, SOME, 12), "demote-0-1": Series()}, {0: CPU}, {"web": Passed(5, 6)}
+)
 COUNTED = daemon_counts.refused(daemon_counts.happened(DaemonCounts(), "reload", 3.5), "EIO")
 COUNTED_METRICS = [one for one in METRICS if one.name.endswith(("errors_total", "events_total"))]
 

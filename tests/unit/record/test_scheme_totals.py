@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from tierd.machine import cputime
 from tierd.machine.cputime import CpuTotal
 from tierd.record.scheme_totals import (
+    Passed,
     Series,
     Statistics,
     Totals,
     advance,
     from_text,
+    further,
+    passed,
     to_text,
     used,
 )
@@ -78,6 +81,16 @@ def test_processor_time_goes_on_after_a_restart_and_after_a_reboot() -> None:
     assert rebooted is not None
     # After a reboot the same pid is another kdamond.
     assert cputime.advance(rebooted.cpu[1], 7, 5.0).total_s == 14.5
+
+
+def test_what_passed_adds_up_and_a_group_that_is_not_configured_is_forgotten() -> None:
+    first = passed(Totals(), {"web": (5, 0), "batch": (0, 7)})
+    again = from_text(to_text(first, BOOT), "another")
+    assert again == first
+    assert passed(again, {"web": (1, 2)}).groups == {"web": Passed(6, 2)}
+    # Of two versions of a file, the later one counts, though no scheme did anything.
+    later = passed(first, {"web": (1, 0), "batch": (0, 0)})
+    assert further(first, later) == further(later, first) == later
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,10 @@ def snapshots() -> list[Snapshot]:
     made.kernel.memory.swap_pages = 1 << 16
     made.run(30)
     group = GroupStatus(
-        "web", 2 << 20, 1 << 20, 4 << 20, 0, 8 << 20, asks=True, waits=False, gives=False
-    )
+        "web", 2 << 20, 1 << 20, 4 << 20, 0, 8 << 20, asks=True, waits=False, gives=False,
+        bytes_by_tier=(("memory_tier4", 2 << 20), ("memory_tier22", 1 << 20)),
+        up_bytes_total=5 << 20, down_bytes_total=3 << 20,
+    )  # fmt: skip
     hinted = HintFaultsStatus("hint-faults-0", 0, 0, 0.0, 1e6, "")
     return [replace(one, groups=(group,), hint_faults=(hinted,)) for one in made.snapshots]
 
@@ -70,6 +72,16 @@ def test_the_loop_at_work_fills_every_metric(snapshots: list[Snapshot]) -> None:
         assert found, metric.name
         assert all(len(labels) == len(metric.labels) for labels in found), metric.name
         assert all(value >= 0 for value in found.values()), metric.name
+
+
+def test_groups_have_their_bytes_by_tier_and_what_was_seen_to_move(
+    snapshots: list[Snapshot],
+) -> None:
+    last = snapshots[-1]
+    by_tier = {("web", "memory_tier4"): 2 << 20, ("web", "memory_tier22"): 1 << 20}
+    assert values("group_memory_bytes", last) == by_tier
+    assert values("group_up_bytes_total", last) == {("web",): 5 << 20}
+    assert values("group_down_bytes_total", last) == {("web",): 3 << 20}
 
 
 def test_bytes_are_those_of_the_schemes(snapshots: list[Snapshot]) -> None:

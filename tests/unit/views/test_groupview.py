@@ -55,5 +55,23 @@ def test_why_names_all_groups_that_another_one_waits_for() -> None:
     assert last == "Nothing of it comes up, because web and pods lack some of their shares."
 
 
+def test_why_says_where_its_memory_is_and_what_was_seen_to_move() -> None:
+    tiers = [["memory_tier4", 40 * MIB], ["memory_tier22", 50 * MIB], ["memory_tier30", 10 * MIB]]
+    told = {**WEB, "bytes_by_tier": tiers, "up_bytes_total": 7 * MIB, "down_bytes_total": 3 * MIB}
+    _, second, _ = groupview.sentences("web", [told])
+    assert "memory_tier4 40 MiB, memory_tier22 50 MiB, memory_tier30 10 MiB" in second
+    assert "7 MiB of its memory came up to the fastest tier so far, and 3 MiB went down" in second
+    assert "whoever moved it" in second
+
+
+def test_why_says_where_memory_of_a_group_may_go() -> None:
+    left = {**WEB, "moves": "none", "asks": False}
+    assert groupview.sentences("web", [left])[-1].startswith("tierd leaves its memory where it is")
+    assert groupview.state(left) == "left where it is"
+    up = {**WEB, "moves": "up", "asks": False, "share_bytes": 40 * MIB}
+    assert groupview.sentences("web", [up])[-1] == "Its memory never goes down (`moves: up`)."
+    assert groupview.state(up) == "stays: it never goes down"
+
+
 def test_a_group_that_the_daemon_does_not_know_is_said_to_be_new() -> None:
     assert "does not know yet" in groupview.sentences("new", [WEB])[0]
