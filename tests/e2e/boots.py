@@ -29,5 +29,7 @@ def told(
     command = guest.Command(argv, timeout_s=SCENARIO_S_MAX)
     verdict = guest.run(series, machine, [command], given, append, suite, slow, programs)
     (result,) = verdict.results
-    assert result.status == 0, f"{scenario} on {series}: {result.status}\n{result.stderr}"
+    # pytest shows it beside a test that fails, and with -rP beside others.
+    print(f"{scenario} on {series}:\n{result.stderr}")
+    assert result.status == 0, f"{scenario} on {series}: {result.status}"
     return json.loads(result.stdout)
