@@ -30,6 +30,6 @@ def told(
     verdict = guest.run(series, machine, [command], given, append, suite, slow, programs)
     (result,) = verdict.results
     # pytest shows it beside a test that fails, and with -rP beside others.
-    print(f"{scenario} on {series}:\n{result.stderr}")
+    print(f"{scenario} on {series}:\n{result.stderr}")  # noqa: T201
     assert result.status == 0, f"{scenario} on {series}: {result.status}"
     return json.loads(result.stdout)
