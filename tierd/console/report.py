@@ -85,7 +85,7 @@ def command(arguments: argparse.Namespace, sysfs: Sysfs, machine: str, say: Say)
         found = (*before, *slices(meter, Arm.on, arguments.for_ms / 1000, SLICES))
         method = "before-after" if before else "one"
         differences = tuple(compare.apart(one, found) for one in _measures(arguments))
-    report = shown.Report(shown.about(found, machine), method, found, _known(differences))
+    report = shown.Report(shown.about(found, machine, method), method, found, _known(differences))
     if arguments.save is not None:
         write_picture(arguments.save, json.dumps(shown.as_document(report), indent=2) + "\n")
     if arguments.html is not None:

@@ -26,22 +26,49 @@ METHODS = {
     "one": "One time, with nothing to compare it with.",
 }
 
+# What the two ways to run are called: the one to compare with, and the one that is looked at.
+HEADS = {"turns": ("off", "on"), "before-after": ("before", "after"), "one": ("before", "now")}
+
 _STYLE = """
-:root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#ccc;--off:#888;--on:#1f6fb2}
-@media(prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#161616;--line:#444;--on:#6db3ee}}
-body{font:15px/1.5 sans-serif;color:var(--ink);background:var(--paper);max-width:860px;
-margin:2em auto;padding:0 1em}table{border-collapse:collapse;width:100%}
-th,td{text-align:right;padding:.3em .6em;border-bottom:1px solid var(--line)}
-th:first-child,td:first-child{text-align:left}.better{color:#1a7f37}.worse{color:#c33}
-svg{width:100%;height:auto}.off{fill:var(--off)}.on{fill:var(--on)}.axis{stroke:var(--line)}
-text{font:11px sans-serif;fill:var(--ink)}h2{font-size:1.1em;margin-top:2em}
+:root{color-scheme:light dark;--ink:#171b20;--soft:#59636e;--paper:#fff;--line:#d5dae0;
+--off:#8390a0;--on:#1f6fb2;--better:#1c7a4f;--worse:#b42318}
+@media(prefers-color-scheme:dark){:root{--ink:#e7eaed;--soft:#98a3ae;--paper:#161a1f;--line:#353d46;
+--off:#6d7986;--on:#6db3ee;--better:#56c596;--worse:#ff8272}}
+*{box-sizing:border-box}
+body{font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif;
+font-variant-numeric:tabular-nums;color:var(--ink);background:var(--paper);max-width:860px;
+margin:2em auto;padding:0 1em}
+.about{overflow-wrap:anywhere}td{white-space:nowrap}
+h1{font-size:1.6em}h2{font-size:1.1em;margin:2em 0 .5em}h2 small,.about{color:var(--soft)}
+table{border-collapse:collapse;width:100%}
+th,td{text-align:right;padding:.35em 0 .35em 1.2em;border-bottom:1px solid var(--line)}
+thead th{font-weight:400;color:var(--soft)}th:first-child{text-align:left;padding-left:0}
+td:last-child,.better,.worse{font-weight:600}.none{color:var(--soft);font-weight:400}
+.better{color:var(--better)}.worse{color:var(--worse)}
+.plot{display:grid;grid-template-columns:72px minmax(0,1fr);gap:0 8px}
+.plot svg{width:100%;height:120px;border-bottom:1px solid var(--line)}
+.scale{display:flex;flex-direction:column;justify-content:space-between;text-align:right}
+.scale,.names{font-size:12px;line-height:1;color:var(--soft)}
+.names{grid-column:2;display:grid;grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);
+text-align:center;margin-top:6px;white-space:nowrap}
+.key{font-size:13px;color:var(--soft);margin-right:1em}
+.key::before{content:"";display:inline-block;width:9px;height:9px;border-radius:2px;
+margin-right:6px;background:var(--key)}
+.off{--key:var(--off)}.on{--key:var(--on)}rect{fill:var(--key)}
+@media(max-width:760px){.many{display:none}thead{display:none}
+tr{display:grid;grid-template-columns:1fr 1fr 2fr;padding:.6em 0;
+border-bottom:1px solid var(--line)}
+th,td{text-align:left;padding:0;border:0;white-space:normal}th:first-child{grid-column:1/-1}
+td:last-child{grid-column:1/-1}
+td[data-name]::before{content:attr(data-name);display:block;font-size:12px;color:var(--soft)}}
 """
 
-# More labels below a chart would run into each other.
-LABELS_MAX = 24
+# More names below a chart would run into each other: on a phone, and on any screen.
+NAMES_MAX_PHONE = 8
+NAMES_MAX = 24
 # Two decimals are enough where a difference of one matters to nobody.
 DECIMALS, DECIMALS_MAX = 2, 9
-CHART_WIDTH, CHART_HEIGHT, CHART_LEFT, CHART_FOOT = 720, 140, 60, 20
+CHART_HEIGHT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +84,8 @@ class Report:
 
 def as_text(report: Report, columns: int) -> str:
     """Return the report in words; what explains it is as wide as the terminal."""
-    rows = [("", "off", "on", "difference", "")]
+    off, on = HEADS[report.method]
+    rows = [("", off, on, "difference", "")]
     rows += [_row(one) for one in report.differences]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [report.about, ""]
@@ -162,50 +190,67 @@ def _page(report: Report) -> Iterator[str]:
     yield '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
     yield f"<title>tierd report</title><style>{_STYLE}</style></head><body>"
-    yield f"<h1>Did tierd help?</h1><p>{escape(report.about)}</p>"
-    yield "<table><tr><th></th><th>off</th><th>on</th><th>difference (95 %)</th><th></th></tr>"
+    yield f'<h1>Did tierd help?</h1><p class="about">{escape(report.about)}</p>'
+    off, on = HEADS[report.method]
+    heads = ("", off, on, "difference (95 %)", "")
+    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    yield f"<table><thead><tr>{columns}</tr></thead><tbody>"
     for one in report.differences:
-        cells = _row(one)
-        marked = cells[4] if cells[4] in ("better", "worse") else ""
-        inner = "".join(f"<td>{escape(cell)}</td>" for cell in cells[:4])
-        yield f'<tr>{inner}<td class="{marked}">{escape(cells[4])}</td></tr>'
-    yield "</table>"
+        title, *values, verdict = _row(one)
+        marked = verdict if verdict in ("better", "worse") else "none"
+        inner = "".join(
+            f'<td data-name="{head}">{escape(value)}</td>'
+            for head, value in zip(heads[1:4], values, strict=True)
+        )
+        yield f'<tr><th scope="row">{escape(title)}</th>{inner}'
+        yield f'<td class="{marked}">{escape(verdict)}</td></tr>'
+    yield "</tbody></table>"
     for one in report.differences:
-        yield from _chart(one.measure, report.slices)
+        yield from _chart(one.measure, report.slices, (off, on))
     yield f"<h2>Method</h2><p>{escape(METHODS[report.method])}</p></body></html>"
 
 
-def _chart(measure: Measure, slices: Sequence[Slice]) -> Iterator[str]:
-    """Yield a bar for each slice in which the measure has a value."""
+def _chart(measure: Measure, slices: Sequence[Slice], heads: tuple[str, str]) -> Iterator[str]:
+    """Yield a bar for each slice, and a question mark where the measure has no value.
+
+    The picture is stretched to the width of its place, and so would be text in it. So all text is
+    HTML.
+    """
     values = [(one, one.values.get(measure.key)) for one in slices]
     most = max((value for _, value in values if value is not None), default=0.0)
     if most <= 0:
         return
-    width = (CHART_WIDTH - CHART_LEFT) / len(values)
-    base = CHART_HEIGHT - CHART_FOOT
-    yield f"<h2>{escape(measure.title)}</h2>"
-    yield f'<svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img">'
-    digits = _decimals(measure, most)
-    yield f'<text x="0" y="14">{most:.{digits}f}{escape(measure.unit)}</text>'
-    yield f'<text x="0" y="{base}">0</text>'
-    yield f'<path class="axis" d="M{CHART_LEFT} {base}H{CHART_WIDTH}"/>'
+    yield f"<h2>{escape(measure.title)}</h2><p>"
+    names = dict(zip((Arm.off, Arm.on), heads, strict=True))
+    for arm, name in names.items():
+        if any(one.arm is arm for one in slices):
+            yield f'<span class="key {arm}">{name}</span>'
+    top = f"{most:.{_decimals(measure, most)}f}{escape(measure.unit)}"
+    yield f'</p><div class="plot"><div class="scale"><span>{top}</span><span>0</span></div>'
+    yield f'<svg viewBox="0 0 {len(values)} {CHART_HEIGHT}" preserveAspectRatio="none" role="img"'
+    yield f' aria-label="{escape(measure.title)} of each slice, at most {top}">'
     for number, (one, value) in enumerate(values):
-        x = CHART_LEFT + number * width
-        if value is not None and value > 0:
-            height = value / most * (base - 10)
+        if value is not None and value >= 0:
+            # Zero is a line, as it is not the same as no value.
+            height = max(1.0, value / most * CHART_HEIGHT)
             yield (
-                f'<rect class="{one.arm}" x="{x + 1:.1f}" y="{base - height:.1f}" '
-                f'width="{max(1.0, width - 2):.1f}" height="{height:.1f}"/>'
+                f'<rect class="{one.arm}" x="{number + 0.04:.2f}" y="{CHART_HEIGHT - height:.1f}" '
+                f'width="0.92" height="{height:.1f}"/>'
             )
-        if len(values) <= LABELS_MAX:
-            middle = x + width / 2
-            yield f'<text x="{middle:.1f}" y="{base + 14}" text-anchor="middle">{one.arm}</text>'
     yield "</svg>"
+    if len(values) <= NAMES_MAX:
+        many = " many" if len(values) > NAMES_MAX_PHONE else ""
+        yield f'<div class="names{many}">'
+        for one, value in values:
+            yield f"<span>{names[one.arm]}{'' if value is not None else ' ?'}</span>"
+        yield "</div>"
+    yield "</div>"
 
 
-def about(slices: Sequence[Slice], machine: str) -> str:
+def about(slices: Sequence[Slice], machine: str, method: str) -> str:
     """Return what was measured, in words."""
     counts = [sum(one.arm is arm for one in slices) for arm in (Arm.off, Arm.on)]
+    off, on = HEADS[method]
+    parts = f"{counts[0]} slices {off} and {counts[1]} {on}" if counts[0] else f"{counts[1]} slices"
     seconds = sum(one.seconds for one in slices)
-    length = format_duration_us(round(seconds * 1e6))
-    return f"{machine}: {counts[0]} slices off and {counts[1]} on, {length} in all"
+    return f"{machine}: {parts}, {format_duration_us(round(seconds * 1e6))} in all"

@@ -61,7 +61,7 @@ class Scene:
 
     def row_of_page(self, title: str) -> list[str]:
         """Return the cells of a row of the page's table."""
-        rows = re.findall(r"<tr>(.*?)</tr>", self.page.read_text())
+        rows = re.findall(r"<tr>(.*?)</tr>", self.page.read_text(), re.DOTALL)
         cells = (re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows)
         (found,) = (one for one in cells if one[0].startswith(title))
         return list(found)

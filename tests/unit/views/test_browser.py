@@ -9,6 +9,7 @@ import pytest
 
 from tests import browser
 from tests.browser import Tab
+from tests.fixtures.answers import REPORT
 from tests.fixtures.snapshots import SNAPSHOT
 from tests.unit.views.test_page import HOSTILE_SNAPSHOT
 from tierd.loop.service import Published
@@ -16,6 +17,7 @@ from tierd.loop.status_page import Sources, StatusPage
 from tierd.record.chronicle import HistoryReading, reading_of
 from tierd.record.snapshot import Snapshot
 from tierd.serving import webserver
+from tierd.views import report
 
 # Chromium is large, so it is installed only in the turn of these tests.
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(600)]
@@ -217,3 +219,20 @@ def test_when_tierd_is_gone_the_page_says_so_and_comes_back(tab: Tab, site: Site
         )  # fmt: skip
         tab.pass_time(LONG_MS)
         assert tab.evaluate(shown) is offline
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("slices", [6, 24])
+def test_the_page_of_a_report_fits_and_can_be_read(
+    tab: Tab, tmp_path: Path, slices: int, width: int, scheme: str
+) -> None:
+    shown = replace(REPORT, slices=(REPORT.slices * 4)[:slices])
+    (tmp_path / "report.html").write_text(report.as_page(shown))
+    tab.renew()
+    tab.show(width, 900, scheme)
+    tab.open((tmp_path / "report.html").as_uri())
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    assert tab.evaluate(OVERLAPS) == []
+    assert tab.evaluate(CONTRAST) >= 4.5
+    assert tab.complaints == []

@@ -1,11 +1,12 @@
 """`tierd report` in words and as a page."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from tests.fixtures.answers import REPORT, turn
-from tierd.report.compare import SERVED, Arm, Better, Difference, Measure
+from tierd.report.compare import SERVED, Arm, Better, Difference, Measure, Slice
 from tierd.views import report
 
 OWN = Measure("application", "latency", "", Better.less)
@@ -27,6 +28,36 @@ def test_the_page_fetches_nothing_and_has_a_chart_for_what_was_measured() -> Non
     assert page.count("<svg") == 3
     assert page.count('<rect class="off"') == page.count('<rect class="on"') == 9
     assert '<td class="better">better</td>' in page
+
+
+def test_a_slice_without_a_value_is_not_one_with_zero() -> None:
+    slices = (Slice(Arm.off, 1.0, {}), Slice(Arm.off, 1.0, {"served": 0.0}), *REPORT.slices[1:2])
+    page = report.as_page(replace(REPORT, slices=slices, differences=REPORT.differences[1:2]))
+    assert "<span>off ?</span>\n<span>off</span>\n<span>on</span>" in page
+    assert re.findall(r'height="([0-9.]+)"', page) == ["1.0", "100.0"]
+
+
+@pytest.mark.parametrize(
+    ("method", "heads", "counted"),
+    [
+        ("turns", ("off", "on"), "3 slices off and 3 on"),
+        ("before-after", ("before", "after"), "3 slices before and 3 after"),
+        ("one", ("before", "now"), "3 slices"),
+    ],
+)
+def test_what_is_compared_is_called_by_its_name(
+    method: str, heads: tuple[str, str], counted: str
+) -> None:
+    kept = (
+        REPORT.slices
+        if method != "one"
+        else tuple(one for one in REPORT.slices if one.arm is Arm.on)
+    )
+    about = report.about(kept, "a machine", method)
+    assert about.startswith(f"a machine: {counted}, ")
+    shown = replace(REPORT, method=method)
+    assert report.as_text(shown, 80).splitlines()[2].split()[:2] == list(heads)
+    assert "".join(f'<th scope="col">{head}</th>' for head in heads) in report.as_page(shown)
 
 
 def test_hostile_words_do_nothing_in_the_page() -> None:
