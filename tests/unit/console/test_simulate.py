@@ -110,4 +110,21 @@ def test_the_picture_has_a_point_for_each_size_and_a_curve() -> None:
     assert {"i", "b", "c", "k"} <= set(curves)
     text = "".join(root.itertext())
     assert "knee: 32 GiB" in text
-    assert "98%: 64 GiB" in text
+    assert "for 98%: 64 GiB" in text
+
+
+def test_the_sizes_below_the_picture_are_round() -> None:
+    root = ElementTree.fromstring(forecast_picture.svg(ANSWER))
+    named = [
+        one.text for one in root.findall(f"{SVG}text") if re.match(r"\d+ GiB$", one.text or "")
+    ]
+    assert named == [
+        "16 GiB",
+        "32 GiB",
+        "48 GiB",
+        "64 GiB",
+        "80 GiB",
+        "96 GiB",
+        "112 GiB",
+        "128 GiB",
+    ]

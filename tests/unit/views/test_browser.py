@@ -9,15 +9,16 @@ import pytest
 
 from tests import browser
 from tests.browser import Tab
-from tests.fixtures.answers import REPORT
+from tests.fixtures.answers import ANSWER, REPORT
 from tests.fixtures.snapshots import SNAPSHOT
+from tests.unit.views.test_history import HOUR
 from tests.unit.views.test_page import HOSTILE_SNAPSHOT
 from tierd.loop.service import Published
 from tierd.loop.status_page import Sources, StatusPage
 from tierd.record.chronicle import HistoryReading, reading_of
 from tierd.record.snapshot import Snapshot
 from tierd.serving import webserver
-from tierd.views import report
+from tierd.views import forecast_picture, picture, report
 
 # Chromium is large, so it is installed only in the turn of these tests.
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(600)]
@@ -236,3 +237,34 @@ def test_the_page_of_a_report_fits_and_can_be_read(
     assert tab.evaluate(OVERLAPS) == []
     assert tab.evaluate(CONTRAST) >= 4.5
     assert tab.complaints == []
+
+
+# The texts of a picture that are not wholly in it.
+CUT_OFF = """
+[...document.querySelectorAll("text")].filter((one) => {
+  const box = one.getBBox(), all = document.documentElement.viewBox.baseVal;
+  return box.x < 0 || box.y < 0 || box.x + box.width > all.width
+    || box.y + box.height > all.height;
+}).map((one) => one.textContent)
+"""
+
+LONG_NAME = "a-profile-with-a-long-name-" * 6
+PICTURES = {
+    "forecast": forecast_picture.svg(ANSWER),
+    "forecast, marks at the end": forecast_picture.svg(
+        replace(ANSWER, about=LONG_NAME, knee=3, least_bytes=ANSWER.points[3].fast_bytes)
+    ),
+    "history": picture.svg(HOUR, 0.0, 3600.0),
+}
+
+
+@pytest.mark.parametrize("drawn", PICTURES.values(), ids=PICTURES)
+def test_no_text_of_a_picture_is_cut_off_or_lies_over_another(
+    tab: Tab, tmp_path: Path, drawn: str
+) -> None:
+    (tmp_path / "picture.svg").write_text(drawn)
+    tab.renew()
+    tab.show(WIDTHS[-1], 900, "light")
+    tab.open((tmp_path / "picture.svg").as_uri())
+    assert tab.evaluate(CUT_OFF) == []
+    assert tab.evaluate(OVERLAPS) == []
