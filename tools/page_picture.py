@@ -1,7 +1,7 @@
 """Take a picture of tierd's page, for the documentation. Needs Chromium.
 
     python -m tools.page_picture docs/page.png [--url http://127.0.0.1:19100/]
-    python -m tools.page_picture docs/page-phone.png --width 390 --scheme dark
+    python -m tools.page_picture docs/page-phone.png --width 390 --height 1080 --scheme dark
 
 The picture shows the upper part of the page, as a window of this size would.
 """

@@ -116,7 +116,7 @@ def test_what_a_report_saves_is_the_time_before_of_the_next_one(scene: Scene) ->
         "better",
     ]
     page = scene.page.read_text()
-    assert f"{SLICES} slices off and {SLICES} on" in page
+    assert f"{SLICES} slices before and {SLICES} after" in page
     heights = {
         arm: set(re.findall(rf'<rect class="{arm}".*?height="([0-9.]+)"', page.split("<h2>")[1]))
         for arm in ("off", "on")
