@@ -8,7 +8,6 @@ import pytest
 from tests.e2e.boots import told
 from tests.e2e.shared import (
     ALIVE,
-    CHURNED,
     FILTER_S,
     LENT,
     LOUD,
@@ -68,8 +67,6 @@ def test_what_goes_idle_is_lent_and_comes_back(facts: Facts) -> None:
 
 def test_cgroups_that_come_and_go_are_followed_and_no_filter_is_left(facts: Facts) -> None:
     churn = facts["churn"]
-    assert len(churn["waited"]) >= 0.9 * CHURNED
-    assert churn["missed"] == []
     assert waited_s(churn) <= FILTER_S
     assert churn["followed"] == ALIVE
     assert churn["leaked"] == []
