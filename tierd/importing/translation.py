@@ -6,7 +6,7 @@ Rules of this file:
 3. The result is a valid configuration.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tierd.errors import Unsupported
@@ -53,6 +53,7 @@ def translate(policy: ForeignPolicy) -> Part:
             *_left_out(policy),
             *(_several_targets(one) for one in moving),
             *(_watermarks(one) for one in moving),
+            _own_schemes(moving),
         )
     )
 
@@ -93,6 +94,14 @@ def _neighbours(policy: ForeignPolicy) -> Iterator[Part]:
         yield Part({"manage_demotion_enabled": True}, (said,))
     elif demotion is not None:
         yield _lost(demotion, "tierd can switch it on, not off")
+
+
+def _own_schemes(moving: Sequence[Moving]) -> Part:
+    text = (
+        "each scheme becomes schemes of tierd's own between the same nodes. Others beside them "
+        "count what is hot and cold. docs/import.md says which of DAMON's files differ, and why"
+    )
+    return noted(Kind.improved, [one.scheme.action for one in moving], text)
 
 
 def _several_targets(one: Moving) -> Part:
