@@ -118,9 +118,15 @@ def _pages(one: Moving) -> Iterator[Remark]:
         elif entry.type.value == "young":
             # True if pages in use pass this filter.
             passes = entry.matching == entry.allow
-            if passes == one.is_hot:
-                text = "tierd has this filter itself where it helps: each page is checked"
+            if passes and one.is_hot:
+                text = "tierd has this filter itself: each page is checked"
                 yield remark(Kind.improved, [entry.type], text)
+            elif passes == one.is_hot:
+                text = (
+                    "tierd demotes by how long a region has been idle, without this filter: pages "
+                    "that nobody has looked at would stay. With `tuner: kernel` it has the filter"
+                )
+                yield remark(Kind.changed, [entry.type], text)
             else:
                 text = "moves the pages that tierd leaves: it promotes young pages, not others"
                 yield remark(Kind.lost, [entry.type], text)

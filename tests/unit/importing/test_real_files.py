@@ -88,12 +88,13 @@ SETTINGS = {
 HMSDK_TOLD = {
     ("improved", "regions"),
     ("improved", "filter_type young"),
+    ("changed", "filter_type young"),
     ("changed", "aggr_us 2 s"),
     ("lost", "sz_permil 0 %, nr_accesses_permil 0 %, age_permil 1 %"),
     ("lost", "ops_update_us 20 s"),
 }
 TOLD = {
-    "hmsdk-4.0-demote.yaml": HMSDK_TOLD
+    "hmsdk-4.0-demote.yaml": (HMSDK_TOLD - {("improved", "filter_type young")})
     | {
         ("improved", "sz_bytes 50.000 GiB, time_ms 1 s"),
         ("improved", "memcg_path /hmsdk"),
@@ -130,6 +131,7 @@ TOLD = {
     "damo-3.4.3-reported.yaml": {
         ("improved", "regions"),
         ("improved", "filter_type young"),
+        ("changed", "filter_type young"),
         (
             "improved",
             "metric node_mem_free_bp, target_value 50, metric node_mem_used_bp, target_value 9,970",
