@@ -121,7 +121,8 @@ def _rate(one: Moving) -> Given[int] | _NoRate:
         apply = one.scheme.apply_us
         reset_us = apply.value if apply is not None and apply.value else 0
         reset_us = reset_us or aggregation_us(one.context)
-    rate = 0 if reset_us == MAX else size.value * 10**6 // max(1, reset_us)
+    # Rounded up, so that a rate that became a quota of whole bytes comes back.
+    rate = 0 if reset_us == MAX else -(-size.value * 10**6 // max(1, reset_us))
     if not rate:
         why = "this is a limit for all time. tierd limits bytes per second"
         return _NoRate(Kind.changed, (size,), why)
