@@ -21,6 +21,8 @@ EXPECTED_S = {
     "test_the_pod_does_the_whole_job_and_stops_clean": 240,
     "test_programs_are_filled_and_asked": 240,
     "test_it_weighs_no_more_than_the_bar": 40,
+    "test_damo_starts_a_plan_as_tierd_would": 150,
+    "test_a_policy_ends_in_the_files_that_damo_start_gives_it": 240,
     "test_every_look_answers_and_changes_nothing": 130,
     "test_promotion_stops_where_the_fast_node_answers_no_sooner": 300,
     "test_a_hot_set_comes_up_although_page_cache_fills_the_slow_node": 150,

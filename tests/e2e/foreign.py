@@ -12,12 +12,14 @@ from tests.e2e.inside import ADMIN, note
 DAMO = (sys.executable, "-B", "-c", "from damo.damo import main; main()")
 
 
-def damo(*words: str) -> None:
+def damo(*words: str) -> str:
+    """Run damo, and return what it printed."""
     environment = {**os.environ, "PYTHONPATH": "/opt/damo", "HOME": "/root"}
     done = subprocess.run(
         [*DAMO, *words], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def tree() -> dict[str, str | None]:
