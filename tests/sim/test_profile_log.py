@@ -12,6 +12,7 @@ from tierd.loop.running import Running
 from tierd.machine import sample_reader
 from tierd.profile import from_profile
 from tierd.profile.profile import Profile, Source
+from tierd.record import rundir
 from tierd.record.bookkeeping import Bookkeeping
 from tierd.record.rundir import RunDir
 from tierd.record.snapshot import Snapshot
@@ -78,3 +79,13 @@ def test_it_is_kept_by_observe_too(tmp_path: Path) -> None:
 
 def test_there_is_none_if_it_is_off(tmp_path: Path) -> None:
     assert kept(tmp_path, Config(profile=False), 1) is None
+
+
+@pytest.mark.thorough
+def test_a_day_of_a_steady_machine_is_about_fifty_kilobytes(tmp_path: Path) -> None:
+    found = kept(tmp_path, Config(), 20)
+    assert found is not None
+    head, *lines = (tmp_path / rundir.PROFILE).read_text().splitlines()
+    assert found.minutes >= 19
+    days = found.minutes / 1440
+    assert len(head) + sum(len(line) + 1 for line in lines) / days < 64_000

@@ -14,6 +14,7 @@ from tierd.loop import recorder
 from tierd.loop.recorder import Recorded
 from tierd.machine import discovery, features
 from tierd.profile import from_profile, profile
+from tierd.profile.panel import LOOKS
 from tierd.profile.profile import Profile
 from tierd.profile.rates import CLASSES
 from tierd.record.rundir import FileError
@@ -247,6 +248,16 @@ def test_heat_that_moves_shows_as_drift_and_heat_that_stays_does_not() -> None:
         one.run(11)
     assert from_profile.drift_per_minute(still.profile.lines) < 0.01
     assert from_profile.drift_per_minute(moving.profile.lines) == pytest.approx(0.05, abs=0.02)
+
+
+def test_a_day_of_a_steady_machine_is_about_fifty_kilobytes() -> None:
+    warm = Place(PageSet("warm", 0.3, at_random=True), 200 * MIB, (0, 1))
+    made = Recording("7.3", COLD, warm, HOT)
+    made.run(3 * LOOKS)
+    head, *lines = made.lines
+    assert made.profile.minutes > 2.5 * LOOKS
+    days = made.profile.minutes / 1440
+    assert len(head) + sum(len(line) + 1 for line in lines) / days < 64_000
 
 
 def test_there_is_no_address_no_name_and_no_path_in_a_profile() -> None:

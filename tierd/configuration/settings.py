@@ -415,8 +415,9 @@ _GROUPED = (
         ReloadEffect.live,
         "off",
         "Whether tierd keeps a profile of how hot memory is, for `tierd simulate`: on or off. It "
-        "is made of what the sensors of the demand tuner count anyway: about 50 KB a day, and at "
-        "most half a megabyte in all. There is no address and no name in it.",
+        "is made of what the sensors of the demand tuner count anyway: about 50 KB a day if "
+        "programs are steady, and at most half a megabyte in all. There is no address and no name "
+        "in it.",
     ),
 )
 

@@ -19,7 +19,8 @@ from tierd.record import rundir
 from tierd.record.bookkeeping import Bookkeeping
 from tierd.record.rundir import FileError, RunDir
 
-# A day is about 50 KB, so a file has some days. With the old one there are twice as many at most.
+# A steady day is about 50 KB, and one of which no two minutes are alike 300 KB. So a file has some
+# days, or most of one. With the old one there are twice as many at most.
 FILE_BYTES_MAX = 256 << 10
 
 # An older file is begun anew: the machine was off, or its clock was set.
