@@ -245,7 +245,7 @@ def mapped(path: str, numa_maps: str, *, knows_active: bool) -> Mapped:
     hugetlb_bytes = active_bytes = 0
     for line in numa_maps.splitlines():
         pages = {
-            int(node): figures.number(path, count, most=figures.PAGES_MAX)
+            figures.number(path, node): figures.number(path, count, most=figures.PAGES_MAX)
             for node, count in _CELL.findall(line)
         }
         # A mapping without a page in memory has no page size either.

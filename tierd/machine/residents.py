@@ -112,7 +112,8 @@ def parse(path: str, text: str) -> dict[str, Bytes]:
         if row is None:
             raise figures.Garbled(path, "lines such as `anon N0=4096 N1=0`", line)
         rows[row[1]] = {
-            int(node): figures.number(path, size) for node, size in _CELL.findall(row[2])
+            figures.number(path, node): figures.number(path, size)
+            for node, size in _CELL.findall(row[2])
         }
     return rows
 

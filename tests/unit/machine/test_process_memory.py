@@ -109,6 +109,8 @@ def test_whether_pages_have_generations(text: str | None, known: bool) -> None:
         "1000 default anon=9 N0=9",
         "1000 default anon=9 active=10 N0=9 kernelpagesize_kB=4",
         f"1000 default anon=9 N0={2**60} kernelpagesize_kB=4",
+        # More digits than Python reads by default.
+        f"1000 default anon=9 N{'1' * 5000}=9 kernelpagesize_kB=4",
     ],
 )
 def test_what_cannot_be_is_refused(line: str) -> None:
