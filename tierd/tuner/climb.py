@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import inf
 
 from tierd.tuner.climb_heat import ClimbHeat
-from tierd.tuner.gain import Gain
+from tierd.tuner.gain import REST_S_MAX, Gain
 from tierd.tuner.gate import YIELD_FIRST, Room, Seen
 from tierd.tuner.lag import is_roomy
 from tierd.tuner.touches import Touches
@@ -39,6 +39,11 @@ APART_ROUNDS_MAX = 23
 
 # Seconds between two rounds that did not help, at first. They double each time.
 REST_S_MIN = 2.0
+
+# From the second one on, such rounds may move this share of the fast node per second, up and down
+# together: 1 % a minute. A first one may seem not to help by chance.
+VAIN_SHARE_PER_S = 0.01 / 60
+VAIN_ROUNDS = 2
 
 
 class Stage(StrEnum):
@@ -87,6 +92,8 @@ class Climb:
     """How long both waited for room in this lap."""
     cleared_bytes: int = 0
     """The memory that was cleared in this round."""
+    left_bytes: float = 0.0
+    """What lay between both sweeps when they last stopped, as far as it was not visited since."""
     brought: bool = False
     """Whether the last round has brought much up."""
     expects_bytes: float = inf
@@ -96,6 +103,10 @@ class Climb:
     rounds: int = 0
     rounds_since_rise: int = 0
     """The rounds that needed room and were not long, since heat last rose."""
+    vain_rounds: int = 0
+    """The rounds that did not help and were not long, since heat last rose."""
+    vain_bytes: int = 0
+    """What came up in the last round, and in the one that used the room that it left."""
     yield_share: float = YIELD_FIRST
     """The share of visited memory that came up lately."""
     heat: ClimbHeat = field(default_factory=ClimbHeat)
@@ -140,6 +151,18 @@ class Climb:
             return seen.round_s
         return max(seen.window_s, seen.behind_bytes / seen.bytes_per_s)
 
+    def pays_s(self, room: Room) -> float:
+        """Return how long no room is made after rounds in vain, for what they moved."""
+        if not self.in_vain or self.vain_rounds < VAIN_ROUNDS:
+            return 0.0
+        # As much went down for what came up.
+        return min(REST_S_MAX, 2 * self.vain_bytes / (VAIN_SHARE_PER_S * room.total_bytes))
+
+    def is_rested(self, room: Room) -> bool:
+        """Return whether the next round may begin. Nothing has to go down for it in free room."""
+        ends_s = min(self.rest_s, self.stage_ends_s) if is_roomy(room) else self.stage_ends_s
+        return self.stage_s >= ends_s
+
     def bar_s(self, seen: Seen) -> float:
         """Return within which time a page must have been touched to come up."""
         if self.stage is Stage.goes_round:
@@ -159,7 +182,7 @@ class Climb:
         """Return whether a round is under way, or free room waits for the next one."""
         if self.stage is not Stage.rests:
             return True
-        return self.stage_s >= self.stage_ends_s and not room.stopped and is_roomy(room)
+        return self.is_rested(room) and not room.stopped and is_roomy(room)
 
     def comes_bytes_per_s(self, seen: Seen) -> float:
         """Return how much comes up per second while sweeps run."""

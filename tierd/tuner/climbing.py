@@ -60,15 +60,15 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     lag = limit(seen, room, idle_s / before.idle_per_lag, before.touches.came_share)
     now = replace(before, lag_s=min(before.lag_s, lag.longest_s))
     now = _gained(_touched(_felt(now, seen), seen, room), seen, room)
+    now = _stopped(replace(now, stage_s=now.stage_s + seen.seconds), seen)
     now = replace(
         now,
-        stage_s=now.stage_s + seen.seconds,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
     begins = now.may_begin(room)
     match now.stage:
-        case Stage.rests if begins and now.stage_s >= now.stage_ends_s:
+        case Stage.rests if begins and now.is_rested(room):
             return _beginning(now, seen, room, lag)
         case Stage.goes_round:
             return _going_round(now, seen, room, lag)
@@ -89,6 +89,14 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         case _:
             pass
     return now, {}
+
+
+def _stopped(now: Climb, seen: Seen) -> Climb:
+    """Return a climb that knows what lies between both sweeps, if both wait at the same place."""
+    if now.stage not in (Stage.rests, Stage.waits):
+        return now
+    # If they are not close, one of them first goes around the node, and clears all of it anew.
+    return replace(now, left_bytes=max(0.0, seen.behind_bytes) if _is_close(seen) else 0.0)
 
 
 def _much_bytes(room: Room) -> float:
@@ -310,10 +318,15 @@ def _touched(now: Climb, seen: Seen, room: Room) -> Climb:
     """Add what was visited. If clearly more came up than before, the climb begins anew."""
     visited_bytes = seen.visited_bytes.get(Visit.promote, 0)
     came_bytes = seen.moved_bytes.get(Visit.promote, 0)
-    seen_now = touches.add(now.touches, visited_bytes, came_bytes, now.lag_now_s(seen))
-    now = replace(now, touches=seen_now)
+    # What lay between two sweeps that had stopped is visited first. It was cleared long before, so
+    # nearly all of it may have come up. That says nothing about the lag.
+    left = round(min(now.left_bytes, visited_bytes))
+    counted = touches.add(
+        now.touches, visited_bytes - left, max(0, came_bytes - left), now.lag_now_s(seen)
+    )
+    now = replace(now, touches=counted, left_bytes=now.left_bytes - left)
     # Where a round takes long, the check for gain says whether it is worth it.
-    if seen.is_long or not visited_bytes or not seen_now.have_risen(_much_bytes(room)):
+    if seen.is_long or not visited_bytes or not counted.have_risen(_much_bytes(room)):
         return now
     return _anew(now)
 
@@ -350,6 +363,7 @@ def _anew(now: Climb) -> Climb:
         heat=now.heat.anew(),
         touches=now.touches.anew(),
         rounds_since_rise=0,
+        vain_rounds=0,
         gain=Gain(),
     )
     return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew
@@ -362,8 +376,9 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
     """
     brought = now.touches.came_bytes > _much_bytes(room)
     if now.fills:
-        # It says nothing about the next round.
-        now = replace(now, fills=False, rounds=now.rounds + 1)
+        # It says nothing about the next round, but it has moved pages too.
+        vain_bytes = now.vain_bytes + now.touches.came_bytes
+        now = replace(now, fills=False, rounds=now.rounds + 1, vain_bytes=vain_bytes)
     else:
         # Room that was free is used better by what came up, whatever heat says.
         roomy = is_roomy(room)
@@ -374,7 +389,8 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
         if now.in_vain and left:
             return _clearing(_begun(replace(now, fills=True)), seen)
     lag_s = now.lag_s / 2 if now.in_vain and brought else now.lag_s
-    return _enter(replace(now, lag_s=lag_s, brought=brought), Stage.rests, now.rest_s), {}
+    now = replace(now, lag_s=lag_s, brought=brought)
+    return _enter(now, Stage.rests, max(now.rest_s, now.pays_s(room))), {}
 
 
 def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
@@ -384,6 +400,8 @@ def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
     ) and not now.gain.in_vain
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s
+    # Where rounds take long, the check for gain says how long to rest.
+    now = replace(now, vain_rounds=now.vain_rounds + (not helped and not seen.is_long))
     longest_s = max(took_s, REST_S_MAX)
     least_s = max(REST_S_MIN, now.gain.rest_s if now.gain.in_vain else took_s)
     rest_s = 0.0 if helped else min(longest_s, max(least_s, 2 * now.rest_s))
@@ -395,6 +413,7 @@ def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
         rounds=now.rounds + 1,
         lag_s=lag_s,
         rest_s=rest_s,
+        vain_bytes=now.touches.came_bytes,
         expects_bytes=inf if lacked_room else NEXT_ROUND * now.touches.came_bytes,
         touches=now.touches.ended(seen.round_bytes),
         heat=now.heat.ended(),

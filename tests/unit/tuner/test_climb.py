@@ -1,6 +1,5 @@
 """A climb clears pages, visits them a lag later, waits for room, and comes to rest."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import log
 
@@ -14,7 +13,6 @@ from tierd.tuner.climb import (
     APART_ROUNDS_MAX,
     IDLE_PER_LAG,
     NEXT_ROUND,
-    REST_S_MIN,
     RESUME_SHARE,
     Climb,
     Stage,
@@ -29,7 +27,7 @@ from tierd.tuner.climbing import (
     TELLS_SHARE,
 )
 from tierd.tuner.descent import IDLE_S_MAX
-from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain
+from tierd.tuner.gain import PIECE_S_MIN, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
 from tierd.tuner.lag import GROWTH
 from tierd.tuner.series import Series
@@ -331,20 +329,6 @@ def test_heat_is_compared_while_a_round_is_under_way() -> None:
     assert climbing.step(taking(), without, ROOM, IDLE_S)[0].gain == Gain()
 
 
-def rests(count: int) -> Iterator[Climb]:
-    """Yield a climb after each of some rounds that change nothing."""
-    now = replace(taking(), heat=JUDGED)
-    for _ in range(count):
-        now = ended(now, heat=100.0)
-        yield now
-
-
-def test_the_rest_doubles_while_rounds_do_not_help() -> None:
-    found = [one.rest_s for one in rests(10)]
-    assert found[:4] == [REST_S_MIN, 2 * REST_S_MIN, 4 * REST_S_MIN, 8 * REST_S_MIN]
-    assert found[-1] == REST_S_MAX
-
-
 def test_a_round_that_helps_is_followed_by_another_at_once() -> None:
     after = ended(replace(taking(), heat=JUDGED, rest_s=16.0), heat=80.0)
     assert after.rest_s == after.stage_ends_s == 0
@@ -405,6 +389,27 @@ def test_how_often_pages_are_touched_follows_from_how_far_the_sweeps_are_apart()
         seen = replace(seen, visited_bytes={Visit.promote: 2 * MIB}, moved_bytes=moved)
         after, _ = climbing.step(taking(), seen, ROOM, IDLE_S)
         assert after.touches.times_hz == pytest.approx(2 * MIB * log(2) / behind_s)
+
+
+@pytest.mark.parametrize("stage", [Stage.rests, Stage.waits])
+def test_what_lay_between_two_sweeps_that_had_stopped_does_not_count(stage: Stage) -> None:
+    """It was cleared long before its visit, so most of it looks young, whatever the lag is."""
+    stopped = taking(stage=stage, stage_ends_s=100.0)
+    waits, _ = climbing.step(stopped, visited(behind=10 * MIB), FULL, IDLE_S)
+    goes_on = replace(waits, stage=Stage.takes)
+    seen = visited(behind=20 * MIB, cleared=50 * MIB, moved=12 * MIB)
+    after, _ = climbing.step(goes_on, seen, ROOM, IDLE_S)
+    assert after.touches.visited_bytes == 40 * MIB
+    assert after.touches.came_bytes == 2 * MIB
+    later, _ = climbing.step(replace(after, stage=Stage.takes), seen, ROOM, IDLE_S)
+    assert later.touches.visited_bytes == 90 * MIB
+    assert later.touches.came_bytes == 14 * MIB
+
+
+def test_sweeps_that_stopped_far_apart_clear_what_is_between_them_again() -> None:
+    stopped = taking(stage=Stage.waits)
+    waits, _ = climbing.step(stopped, visited(behind=SPEED), FULL, IDLE_S)
+    assert waits.left_bytes == 0
 
 
 def test_the_lag_grows_until_too_many_pages_come_up() -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.tuner.test_climb import FULL, IDLE_S, JUDGED, USED, ended, rests, taking, visited
+from tests.unit.tuner.test_climb import FULL, IDLE_S, JUDGED, USED, ended, taking, visited
+from tests.unit.tuner.test_climb_rests import rests
 from tierd.tuner import climb_heat, climbing
 from tierd.tuner.climb import IDLE_PER_LAG
 from tierd.tuner.climb_heat import CALM_S, WAKES_SHARE, WAKES_TIMES, ClimbHeat
