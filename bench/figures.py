@@ -50,6 +50,8 @@ class Figures:
 
     t50_s: float | None
     t95_s: float | None
+    first_up_s: float | None
+    """When the first page of the hot set had come up, by the sample that saw it."""
     residency_end: float
     residency_mean: float
     residency_drop: float
@@ -111,6 +113,9 @@ def figures(seen: Mapping[str, Any]) -> Figures:
     return Figures(
         t50_s=reached(times, hits, 0.5),
         t95_s=t95,
+        first_up_s=next(
+            (time for time, up in zip(times, series["up"], strict=True) if up > 0), None
+        ),
         residency_end=hits[-1],
         residency_mean=residency,
         residency_drop=hits[0] - min(hits),

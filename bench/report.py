@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from bench import phase, plot, ranking
+from bench import phase, plot, provenance, ranking
 from bench.cells import FOLDER, Cell
 from bench.configuration import BY_NAME, CONFIGURATIONS, SERIES
 from bench.figures import PAGE, Figures
@@ -144,6 +144,8 @@ def _made(cells: Sequence[Cell]) -> list[str]:
         "",
         "Load of the host, averaged over the five minutes before a trial's end (the guest itself "
         f"is up to two of it): {_loads(cells)}.\n",
+        f"{provenance.commits(cells)}\n",
+        *provenance.hosts(cells),
     ]
 
 

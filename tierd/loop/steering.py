@@ -129,11 +129,9 @@ def step(outside: Outside, running: Running, applied: Applied) -> Running:
     )
     limits = _limits(running, applied)
     tuning, inputs = feedback.step(running.tuning, applied.plan, limits, running.sample, timing)
-    if running.config.mode is not Mode.observe:
-        tuning = _write(outside.kernel, applied, tuning, inputs)
-        tuning = _limit_hint_faults(outside.kernel, applied, tuning)
-        tuning = _with_glance(outside.kernel, tuning, running.pace)
-    return replace(running, tuning=tuning)
+    if running.config.mode is Mode.observe:
+        return replace(running, tuning=tuning)
+    return _act(outside, running, applied, tuning, inputs)
 
 
 def glance(outside: Outside, running: Running, applied: Applied) -> Running:
@@ -141,10 +139,7 @@ def glance(outside: Outside, running: Running, applied: Applied) -> Running:
     free = {one.id: free_bytes(outside.sysfs, one.id) for one in running.topology.nodes}
     limits, now_s = _limits(running, applied), outside.clock.monotonic()
     tuning, inputs = feedback.glance(running.tuning, limits, free, now_s)
-    tuning = _write(outside.kernel, applied, tuning, inputs)
-    tuning = _limit_hint_faults(outside.kernel, applied, tuning)
-    tuning = _with_glance(outside.kernel, tuning, running.pace)
-    return replace(running, tuning=tuning)
+    return _act(outside, running, applied, tuning, inputs)
 
 
 def settle(outside: Outside, running: Running, applied: Applied) -> Running:
@@ -181,6 +176,15 @@ def _limits(running: Running, applied: Applied) -> Limits:
         fast_nodes=tuple(running.topology.tiers[0].nodes) if applied.plan.groups else (),
         hint_faults=applied.plan.hint_faults,
     )
+
+
+def _act(
+    outside: Outside, running: Running, applied: Applied, tuning: Tuning, inputs: Inputs
+) -> Running:
+    """Write what was decided: all that a decision changes in the kernel is written here."""
+    tuning = _write(outside.kernel, applied, tuning, inputs)
+    tuning = _limit_hint_faults(outside.kernel, applied, tuning)
+    return replace(running, tuning=_with_glance(outside.kernel, tuning, running.pace))
 
 
 def _limit_hint_faults(kernel: Kernel, applied: Applied, tuning: Tuning) -> Tuning:

@@ -47,6 +47,7 @@ def test_a_clean_exchange() -> None:
     found = figures.figures(seen())
     assert found.t50_s == pytest.approx(5.0)
     assert found.t95_s == pytest.approx(9.5)
+    assert found.first_up_s == 1.0
     assert found.residency_end == 1.0
     assert found.promoted_bytes == found.demoted_bytes == HOT_PAGES * PAGE
     assert found.promoted_per_hot_byte == found.excess == 1.0
@@ -65,6 +66,7 @@ def test_processor_time_that_could_not_be_read_has_no_share() -> None:
 def test_what_never_arrives_has_no_time_and_no_excess() -> None:
     found = figures.figures(seen(series={"hit": [0.0] * 41, "up": [0] * 41, "down": [0] * 41}))
     assert (found.t50_s, found.t95_s, found.excess, found.steady_bytes_per_min) == (None,) * 4
+    assert found.first_up_s is None
     assert found.residency_mean == 0.0
     assert found.futile == 1.0, "2000 pages were moved, and none came or went"
     assert found.slowdown_modelled > 1.22

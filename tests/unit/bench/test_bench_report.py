@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import cells as kept
-from bench import plot, ranking, report
+from bench import plot, provenance, ranking, report
 from bench.cells import Cell, Key
 from bench.plot import Line, Mark
 from bench.ranking import Bar, Scale
@@ -140,6 +140,27 @@ def test_the_page_says_what_is_there_and_what_is_missed() -> None:
         "scan-on-7.2.svg",
     }
     assert all(f"({name})" in text for name in plots)
+
+
+def made_on(host: str, commit: str | None = None) -> dict[str, str]:
+    return {**loaded("0.5"), "host": host, **({"commit": commit} if commit else {})}
+
+
+def test_the_page_says_which_trials_are_of_which_host() -> None:
+    static = [
+        cell("oracle", "static", 5.0, made=made_on("an A", "abc")),
+        cell("demand", "static", 6.0, made=made_on("a B", "abc")),
+    ]
+    alike = cell("demand", "drift", 6.0, made=made_on("a B"))
+    text = "\n".join(provenance.hosts([*static, alike]))
+    assert "A is a B; B is an A." in text
+    assert "| 7.2 | static | `demand` 1 A, `oracle` 1 B |" in text
+    assert "drift" not in text
+    assert provenance.commits([*static, alike]).endswith(": abc (2), not written down (1).")
+
+
+def test_cells_of_one_host_need_no_word_about_hosts() -> None:
+    assert provenance.hosts([cell("demand", "static", 6.0)]) == []
 
 
 @pytest.mark.parametrize("below", [".", "default-rate"])
