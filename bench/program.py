@@ -58,8 +58,12 @@ CONTENDERS = {
 SOCKET = "/tmp/program.socket"
 
 # Each value has a page of its own, so that a hot key makes one page hot. 0.99 is the default of
-# YCSB, and there are four connections.
-_KEYS = (SOCKET, "{items}", "4000", "0.99", "4", "{seconds}")
+# YCSB, and there are four connections. A connection has so many requests under way.
+_DEPTH = "1"
+_KEYS = (SOCKET, "{items}", "4000", "0.99", "4", _DEPTH, "{seconds}")
+
+# Requests of a connection that are under way at once in the programs with many clients.
+AT_ONCE = 16
 _PYTHON = ("python3", "-B", "-m")
 _MASIM = "/job/project/bench/masim"
 # All regions of a configuration together.
@@ -95,24 +99,43 @@ def beside_hog(program: Program, percent: int) -> Program:
     )
 
 
+def asked_at_once(program: Program) -> Program:
+    """Return the program as many clients on other machines ask it.
+
+    With one request at a time most of the time goes into system calls, which wait for no memory,
+    and the driver needs as much of a processor as the server. Clients elsewhere need none of it.
+    """
+    driver = (*program.driver[:-2], str(AT_ONCE), program.driver[-1])
+    return replace(
+        program,
+        name=f"{program.name}-{AT_ONCE}",
+        title=f"{program.title}, {AT_ONCE} requests at once on each connection",
+        driver=driver,
+    )
+
+
 def _scenario(name: str, title: str, times_fast: float) -> Program:
     """Return the program that runs a scenario in the form of masim."""
     driver = ("/job/masim", f"{_MASIM}/{name}.cfg", "{items}", "{seconds}")
     return Program(name, title, driver, item_bytes=_MASIM_BYTES, times_fast=times_fast)
 
 
+_MEMCACHED = Program(
+    "memcached",
+    "memcached, values of 4000 bytes, get by Zipf 0.99",
+    ("/job/keys", "memcached", *_KEYS),
+    # The size of memcached's slab class for such values.
+    item_bytes=4544,
+    # More room than is needed, because an evicted item would be an error.
+    server=("memcached", "-u", "root", "-s", SOCKET, "-m", "1400", "-t", "1"),
+)
+
 PROGRAMS = (
     _REDIS,
+    asked_at_once(_REDIS),
     *(beside_hog(_REDIS, percent) for percent in HOG_PERCENTS),
-    Program(
-        "memcached",
-        "memcached, values of 4000 bytes, get by Zipf 0.99",
-        ("/job/keys", "memcached", *_KEYS),
-        # The size of memcached's slab class for such values.
-        item_bytes=4544,
-        # More room than is needed, because an evicted item would be an error.
-        server=("memcached", "-u", "root", "-s", SOCKET, "-m", "1400", "-t", "1"),
-    ),
+    _MEMCACHED,
+    asked_at_once(_MEMCACHED),
     Program(
         "hnswlib",
         "hnswlib, the ten nearest of vectors of 1024 numbers, queries by Zipf 0.99",

@@ -1,10 +1,11 @@
 /*
  * keys: fills a key-value server, then reads its keys by Zipf's law, and prints how fast that was.
  *
- *   keys PROTOCOL SOCKET KEYS VALUE_BYTES THETA CONNECTIONS SECONDS
+ *   keys PROTOCOL SOCKET KEYS VALUE_BYTES THETA CONNECTIONS DEPTH SECONDS
  *
- * PROTOCOL is redis or memcached, SOCKET the path of the server's Unix socket. Each connection has
- * one request under way. It prints a line `filled BEGAN ENDED`, in ns of the monotonic clock, when
+ * PROTOCOL is redis or memcached, SOCKET the path of the server's Unix socket. A connection sends
+ * DEPTH requests at once, and the next ones when it has all replies. The latency of a request is the
+ * time from then to the end of its reply. It prints a line `filled BEGAN ENDED`, in ns of the monotonic clock, when
  * the server has all KEYS, and then a line for each of SECONDS seconds (seconds.h).
  *
  * Rank r is read in proportion to 1 / r^THETA. Ranks are permuted, so that keys that are read often
@@ -31,20 +32,23 @@
 /* The number of requests that are sent at once while the server is filled. */
 #define BATCH 32
 #define CONNECTIONS_MAX 64
+#define DEPTH_MAX 64
 #define VALUE_BYTES_MAX 65536
 /* The size of a request or a reply without its value. */
 #define FRAME_BYTES_MAX 128
 
 struct connection {
 	int fd;
-	uint32_t key;
-	size_t got;
+	uint32_t keys[DEPTH_MAX];
+	unsigned answered; /* the requests of this batch whose replies are there */
+	size_t got; /* bytes of the batch's replies */
 	long sent_ns;
-	char *reply;
+	char *replies;
 };
 
 static bool redis;
 static uint32_t keys;
+static unsigned depth;
 static size_t value_bytes;
 static char *wanted; /* a whole reply, which is the same for all keys except for the digits */
 static size_t wanted_bytes, value_at;
@@ -257,41 +261,58 @@ static void expect(void)
 }
 
 /* True if a reply has the right beginning, the right key, and the right end. */
-static bool right(const struct connection *one)
+static bool right(const char *reply, uint32_t number)
 {
 	size_t end = value_at + value_bytes;
 	char key[32];
-	int length = snprintf(key, sizeof(key), redis ? "value:%u" : "%08u", one->key);
+	int length = snprintf(key, sizeof(key), redis ? "value:%u" : "%08u", number);
 
-	return one->reply[0] == wanted[0] && !memcmp(one->reply + value_at, key, (size_t)length) &&
-	       !memcmp(one->reply + end, wanted + end, wanted_bytes - end);
+	return reply[0] == wanted[0] && !memcmp(reply + value_at, key, (size_t)length) &&
+	       !memcmp(reply + end, wanted + end, wanted_bytes - end);
 }
 
+/* Send a batch of requests. */
 static void ask(struct connection *one, const struct zipf *zipf)
 {
-	char request[FRAME_BYTES_MAX];
+	char requests[DEPTH_MAX * FRAME_BYTES_MAX];
+	size_t length = 0;
 
-	one->key = permuted(rank_of(zipf));
+	for (unsigned i = 0; i < depth; i++) {
+		one->keys[i] = permuted(rank_of(zipf));
+		length += (size_t)put_get(requests + length, one->keys[i]);
+	}
+	one->answered = 0;
 	one->got = 0;
 	one->sent_ns = now_ns();
-	written(one->fd, request, (size_t)put_get(request, one->key));
+	written(one->fd, requests, length);
 }
 
-/* True if the whole reply is there. */
-static bool answered(struct connection *one)
+/* Read what is there of the replies to a batch, and count those that are whole now. */
+static void take(struct connection *one, struct seconds *told)
 {
-	ssize_t got = read(one->fd, one->reply + one->got, wanted_bytes - one->got);
+	ssize_t got = read(one->fd, one->replies + one->got, depth * wanted_bytes - one->got);
+	long ended_ns = now_ns();
 
 	if (got <= 0)
 		die("read");
 	one->got += (size_t)got;
-	/* An error is shorter than a reply, so a wait for the rest would never end. */
-	if (one->reply[0] != wanted[0])
-		die(strtok(one->reply, "\r\n"));
-	return one->got == wanted_bytes;
+	for (; one->answered < depth; one->answered++) {
+		char *reply = one->replies + one->answered * wanted_bytes;
+
+		if (reply >= one->replies + one->got)
+			return;
+		/* An error is shorter than a reply, so a wait for the rest would never end. */
+		if (reply[0] != wanted[0])
+			die(strtok(reply, "\r\n"));
+		if (reply + wanted_bytes > one->replies + one->got)
+			return;
+		if (!right(reply, one->keys[one->answered]))
+			die("a reply");
+		seconds_add(told, ended_ns - one->sent_ns, ended_ns);
+	}
 }
 
-/* Answer each reply with the next request, until so many seconds are over. */
+/* Answer the replies to each batch with the next one, until so many seconds are over. */
 static void serve(struct connection *all, unsigned count, const struct zipf *zipf, unsigned seconds)
 {
 	struct seconds told = seconds_begun();
@@ -303,15 +324,11 @@ static void serve(struct connection *all, unsigned count, const struct zipf *zip
 		if (poll(polls, count, PATIENCE_S * 1000) <= 0)
 			die("poll");
 		for (unsigned i = 0; i < count; i++) {
-			long ended_ns, sent_ns = all[i].sent_ns;
-
-			if (!polls[i].revents || !answered(&all[i]))
+			if (!polls[i].revents)
 				continue;
-			ended_ns = now_ns();
-			if (!right(&all[i]))
-				die("a reply");
-			ask(&all[i], zipf);
-			seconds_add(&told, ended_ns - sent_ns, ended_ns);
+			take(&all[i], &told);
+			if (all[i].answered == depth)
+				ask(&all[i], zipf);
 		}
 	}
 }
@@ -323,19 +340,24 @@ int main(int argc, char **argv)
 	struct zipf zipf;
 	long began_ns;
 
-	if (argc != 8) {
-		fprintf(stderr, "keys PROTOCOL SOCKET KEYS VALUE_BYTES THETA CONNECTIONS SECONDS\n");
+	if (argc != 9) {
+		fprintf(stderr,
+			"keys PROTOCOL SOCKET KEYS VALUE_BYTES THETA CONNECTIONS DEPTH SECONDS\n");
 		return 2;
 	}
 	redis = !strcmp(argv[1], "redis");
 	keys = (uint32_t)atoi(argv[3]);
 	value_bytes = (size_t)atoi(argv[4]);
 	count = (unsigned)atoi(argv[6]);
-	seconds = (unsigned)atoi(argv[7]);
+	depth = (unsigned)atoi(argv[7]);
+	seconds = (unsigned)atoi(argv[8]);
 	if (keys < 2 || keys > 99999999 || value_bytes < 16 || value_bytes > VALUE_BYTES_MAX ||
-	    !count || count > CONNECTIONS_MAX || !(atof(argv[5]) > 0 && atof(argv[5]) < 1)) {
-		fprintf(stderr, "keys: 2 to 99999999 keys, 16 to %d bytes, 0 < theta < 1, 1 to %d connections\n",
-			VALUE_BYTES_MAX, CONNECTIONS_MAX);
+	    !count || count > CONNECTIONS_MAX || !depth || depth > DEPTH_MAX ||
+	    !(atof(argv[5]) > 0 && atof(argv[5]) < 1)) {
+		fprintf(stderr,
+			"keys: 2 to 99999999 keys, 16 to %d bytes, 0 < theta < 1, 1 to %d connections, "
+			"1 to %d requests at once\n",
+			VALUE_BYTES_MAX, CONNECTIONS_MAX, DEPTH_MAX);
 		return 2;
 	}
 	map_marks();
@@ -351,8 +373,8 @@ int main(int argc, char **argv)
 	expect();
 	zipf = zipf_of(atof(argv[5]));
 	for (unsigned i = 0; i < count; i++) {
-		all[i].reply = calloc(1, wanted_bytes + 1);
-		if (!all[i].reply)
+		all[i].replies = calloc(depth, wanted_bytes + 1);
+		if (!all[i].replies)
 			die("malloc");
 		ask(&all[i], &zipf);
 	}

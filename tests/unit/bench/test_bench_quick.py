@@ -1,6 +1,7 @@
 """What `make bench-quick` computes from its trials: windows, shares, charts and a sentence."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -247,8 +248,16 @@ def test_keys_fill_so_many_times_the_fast_node() -> None:
     keys = redis.items(FAST_BYTES)
     assert keys * redis.item_bytes == pytest.approx(1.3 * FAST_BYTES, rel=0.001)
     assert redis.driven(keys, 125) == (
-        *("/job/keys", "redis", program.SOCKET, str(keys), "4000", "0.99", "4", "125"),
+        *("/job/keys", "redis", program.SOCKET, str(keys), "4000", "0.99", "4", "1", "125"),
     )
+
+
+def test_many_clients_differ_in_the_requests_under_way_only() -> None:
+    plain, many = program.BY_NAME["redis"], program.BY_NAME["redis-16"]
+    assert many.driven(9, 125) == (
+        *("/job/keys", "redis", program.SOCKET, "9", "4000", "0.99", "4", "16", "125"),
+    )
+    assert replace(many, name=plain.name, title=plain.title, driver=plain.driver) == plain
 
 
 MAPS = """\
