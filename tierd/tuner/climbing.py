@@ -45,6 +45,12 @@ FAR = 2.0
 LAP_S = 1.0
 LAP_LAGS = 4.0
 
+# A sweep that should run counts as at least this share as fast as planned. The sweep that promotes
+# opens after a tick if the other one will be far enough ahead within so many ticks. Else where it
+# is then decides.
+SLOWEST_SHARE = 0.5
+SOON_TICKS = 1.5
+
 # A round that waits for room for too long ends, if it has visited this share of its pages. Before
 # that it says nothing: heat cannot have fallen by much. If it counted as in vain, demotion would
 # slow down, there would be still less room, and no round would ever be whole.
@@ -74,6 +80,9 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             return _going_round(now, seen, room, lag)
         case Stage.clears if now.stage_s >= now.stage_ends_s:
             return _enter(now, Stage.takes), {}
+        case Stage.clears if now.stage_ends_s == inf:
+            ran = seen.visited_bytes.get(Visit.clear, 0) / seen.seconds
+            return _opening(now, seen, max(ran, seen.bytes_per_s * SLOWEST_SHARE))
         case Stage.takes:
             return _taking(now, seen, room, lag)
         case Stage.drains:
@@ -146,9 +155,28 @@ def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     if lacks <= 0:
         return _following(now, seen)
     # Either may begin up to a window late. Where the other one has not been yet, all looks young.
-    after_s = lacks / seen.bytes_per_s + seen.window_s
+    after, gates = _leading(now, seen, lacks + seen.window_bytes)
+    return after, {**gates, Visit.clear: OPEN}
+
+
+def _leading(now: Climb, seen: Seen, bytes_: float) -> tuple[Climb, Gates]:
+    """Let the sweep that clears go on by so much before the other one follows."""
+    led = replace(now, follows_at_bytes=now.cleared_bytes + bytes_)
+    return _opening(_enter(led, Stage.clears, inf), seen, seen.bytes_per_s)
+
+
+def _opening(now: Climb, seen: Seen, bytes_per_s: float) -> tuple[Climb, Gates]:
+    """Open the sweep that promotes as soon as the other one is far enough ahead.
+
+    That is decided by where it is, and not by when it should be there: it may be slow. What it has
+    not cleared yet would all look young.
+    """
+    left_bytes = max(0.0, now.follows_at_bytes - now.cleared_bytes)
+    after_s = left_bytes / min(seen.bytes_per_s, bytes_per_s)
+    if after_s > seen.seconds * SOON_TICKS:
+        return now, {Visit.promote: CLOSED}
     promote = Gate(is_open=False, then_open=True, after_s=after_s)
-    return _enter(now, Stage.clears, after_s), {Visit.clear: OPEN, Visit.promote: promote}
+    return replace(now, stage_ends_s=now.stage_s + after_s), {Visit.promote: promote}
 
 
 def _following(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
@@ -237,9 +265,8 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
     if now.lap_s >= max(LAP_S, LAP_LAGS * now.lag_s):
         now, longer_s = _lapped(now, seen, lag)
         if longer_s > 0:
-            # The sweep that clears goes on, and the other one waits for as long.
-            later = Gate(is_open=False, then_open=True, after_s=longer_s)
-            return _enter(now, Stage.clears, longer_s), {Visit.clear: OPEN, Visit.promote: later}
+            after, gates = _leading(now, seen, longer_s * seen.bytes_per_s)
+            return after, {**gates, Visit.clear: OPEN}
     gate = until(spare_bytes, now.yield_share, seen)
     if gate.then_open:
         return now, {Visit.promote: OPEN, Visit.clear: OPEN}

@@ -1,7 +1,7 @@
 """A climb clears pages, visits them a lag later, waits for room, and comes to rest."""
 
 from dataclasses import replace
-from math import log
+from math import inf, log
 
 import pytest
 
@@ -24,6 +24,7 @@ from tierd.tuner.climbing import (
     LAP_S,
     LEFT_WINDOWS,
     SHORT_WINDOWS,
+    SOON_TICKS,
     TELLS_SHARE,
 )
 from tierd.tuner.descent import IDLE_S_MAX
@@ -188,8 +189,19 @@ def test_a_sweep_that_is_behind_by_less_than_the_lag_follows_sooner() -> None:
 def test_a_sweep_that_is_far_behind_waits_until_all_is_cleared_again() -> None:
     """What lies between the two was cleared long ago, so all of it would look young."""
     seen = replace(SEEN, behind_bytes=5 * SPEED)
-    _, gates = climbing.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
-    assert gates[Visit.promote].after_s == pytest.approx((0.3 - 5) + ROUND / SPEED + SEEN.window_s)
+    now, gates = climbing.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
+    lacks = (0.3 - 5 + SEEN.window_s) * SPEED + ROUND
+    assert now.follows_at_bytes == pytest.approx(lacks)
+    assert gates == {Visit.promote: CLOSED, Visit.clear: OPEN}
+    # The sweep runs at three quarters of its speed.
+    ran = {Visit.clear: int(0.75 * SPEED * SEEN.seconds)}
+    seen = replace(SEEN, visited_bytes=ran, behind_bytes=-3 * SPEED)
+    while now.stage_ends_s == inf:
+        assert gates[Visit.promote] == CLOSED
+        now, gates = climbing.step(now, seen, ROOM, IDLE_S)
+    left_s = (lacks - now.cleared_bytes) / (0.75 * SPEED)
+    assert gates[Visit.promote] == Gate(is_open=False, then_open=True, after_s=left_s)
+    assert 0 <= left_s <= SOON_TICKS * SEEN.seconds
 
 
 def test_a_sweep_that_caught_up_falls_behind_again() -> None:

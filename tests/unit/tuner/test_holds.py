@@ -101,7 +101,8 @@ def test_in_the_end_they_go_around_the_node_first() -> None:
     assert (waits.stage, gates) == (Stage.waits, {})
     after, gates = climbing.step(waits, seen, ROOM, 100 * IDLE_S)
     assert after.stage is Stage.clears
-    assert gates[Visit.promote].after_s > seen.round_s - LAG_S
+    assert gates[Visit.promote] == CLOSED
+    assert after.follows_at_bytes > seen.round_bytes - LAG_S * seen.bytes_per_s
 
 
 def test_they_go_around_sooner_if_many_pages_were_cleared_long_ago() -> None:
