@@ -41,9 +41,11 @@ APART_ROUNDS_MAX = 23
 REST_S_MIN = 2.0
 
 # From the second one on, such rounds may move this share of the fast node per second, up and down
-# together: 1 % a minute. A first one may seem not to help by chance.
+# together: 1 % a minute. One or two may seem not to help by chance. So nothing rests for this for
+# longer than so many times the time since heat last rose.
 VAIN_SHARE_PER_S = 0.01 / 60
 VAIN_ROUNDS = 2
+LASTED_TIMES = 4.0
 
 
 class Stage(StrEnum):
@@ -107,6 +109,8 @@ class Climb:
     """The rounds that needed room and were not long, since heat last rose."""
     vain_rounds: int = 0
     """The rounds that did not help and were not long, since heat last rose."""
+    lasted_s: float = 0.0
+    """How long ago heat last rose."""
     vain_bytes: int = 0
     """What came up in the last round, and in the one that used the room that it left."""
     yield_share: float = YIELD_FIRST
@@ -158,7 +162,8 @@ class Climb:
         if not self.in_vain or self.vain_rounds < VAIN_ROUNDS:
             return 0.0
         # As much went down for what came up.
-        return min(REST_S_MAX, 2 * self.vain_bytes / (VAIN_SHARE_PER_S * room.total_bytes))
+        paid_s = 2 * self.vain_bytes / (VAIN_SHARE_PER_S * room.total_bytes)
+        return min(REST_S_MAX, LASTED_TIMES * self.lasted_s, paid_s)
 
     def is_rested(self, room: Room) -> bool:
         """Return whether the next round may begin. Nothing has to go down for it in free room."""

@@ -69,6 +69,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
     now = _stopped(replace(now, stage_s=now.stage_s + seen.seconds), seen)
     now = replace(
         now,
+        lasted_s=now.lasted_s + seen.seconds,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
@@ -391,6 +392,7 @@ def _anew(now: Climb) -> Climb:
         touches=now.touches.anew(),
         rounds_since_rise=0,
         vain_rounds=0,
+        lasted_s=0.0,
         gain=Gain(),
     )
     return replace(anew, stage_ends_s=0.0) if now.stage is Stage.rests else anew

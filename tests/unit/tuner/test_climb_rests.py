@@ -19,7 +19,7 @@ from tests.unit.tuner.test_climb import (
     visited,
 )
 from tierd.tuner import climbing
-from tierd.tuner.climb import REST_S_MIN, Climb, Stage
+from tierd.tuner.climb import LASTED_TIMES, REST_S_MIN, Climb, Stage
 from tierd.tuner.climb_heat import HEAT_S
 from tierd.tuner.gain import REST_S_MAX
 
@@ -38,9 +38,10 @@ def test_the_rest_doubles_while_rounds_do_not_help() -> None:
     assert found[-1] == REST_S_MAX
 
 
-def in_vain(moved_mib: int, vain_rounds: int = 1) -> Climb:
+def in_vain(moved_mib: int, vain_rounds: int = 1, lasted_s: float = 1000.0) -> Climb:
     """Return a climb after a round that brought so much up and did not help."""
     before = taking(heat=JUDGED, touches=came(moved_mib * MIB), vain_rounds=vain_rounds)
+    before = replace(before, lasted_s=lasted_s)
     return ended(before, heat=100)
 
 
@@ -53,11 +54,17 @@ def test_from_the_second_round_in_vain_on_the_rest_pays_for_what_moved() -> None
     assert in_vain(5).rest_s == REST_S_MIN
 
 
+def test_soon_after_heat_has_risen_a_wrong_verdict_costs_little() -> None:
+    soon = in_vain(400, lasted_s=30.0)
+    assert soon.stage_ends_s == pytest.approx(LASTED_TIMES * (30 + SEEN.seconds))
+
+
 def test_heat_that_rises_ends_what_is_paid() -> None:
     calm = in_vain(400)
     after, _ = climbing.step(calm, replace(SEEN, seconds=HEAT_S, heat=1000.0), USED, IDLE_S)
     assert not after.in_vain
     assert after.vain_rounds == 0
+    assert after.lasted_s == pytest.approx(HEAT_S)
     assert after.stage is Stage.clears
 
 
