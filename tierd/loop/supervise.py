@@ -1,7 +1,7 @@
 """When to do the next step: restarts with back-off, ticks and refreshes by cost, bursts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # Seconds before a failed start is tried again. The wait doubles from the first value to the second:
 # one failure costs a second, and a machine that always fails logs twelve lines an hour.
@@ -24,6 +24,12 @@ STEERING_SHARE_MAX = 0.7
 # it uses far less. Where Python is slow, as in an emulated machine, ticks and looks at free memory
 # are further apart: the processors are for the programs.
 LOOP_SHARE_MAX = 0.1
+
+# What the loop did not use in the last seconds may be used soon, at first so much of a processor.
+# Where Python is slow, nothing would move for half a minute after a start, and programs wait for
+# that too.
+SAVED_S = 30.0
+SPENT_SHARE = 0.15
 
 # They are at most so many times as far apart. Sweeps go on between two ticks.
 SLOWER_MAX = 10.0
@@ -78,7 +84,10 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much further apart ticks are than usual, so that the loop uses LOOP_SHARE_MAX at most."""
+    """How much further apart ticks are than usual, so that the loop uses LOOP_SHARE_MAX at most.
+
+    That is an average over the last SAVED_S seconds.
+    """
 
     slower: float = 1.0
     """The factor. 1 if the loop uses less than that anyway."""
@@ -87,16 +96,20 @@ class Pace:
     """The processor time of the loop at the end of the last tick, which was at `at_s`."""
     tick_s: float = 0.0
     """How long the last tick took."""
+    saved: float = 1.0
+    """The part of what may be saved that is saved now. Nothing was used before the first tick."""
 
     def ticked(self, began_s: float, now_s: float, used_s: float) -> "Pace":
         """Return the pace after a tick. `used_s` is the loop's processor time since it began."""
         tick_s = now_s - began_s
         if self.at_s is None or now_s <= self.at_s:
-            return Pace(self.slower, now_s, used_s, tick_s)
-        share = (used_s - self.used_s) / (now_s - self.at_s)
-        slower = self.slower * min(SLOWER_GROWTH, share / LOOP_SHARE_MAX)
-        slower = min(SLOWER_MAX, max(1.0, slower))
-        return Pace(slower, now_s, used_s, tick_s)
+            return replace(self, at_s=now_s, used_s=used_s, tick_s=tick_s)
+        seconds, used = now_s - self.at_s, used_s - self.used_s
+        more = (LOOP_SHARE_MAX * seconds - used) / (LOOP_SHARE_MAX * SAVED_S)
+        saved = min(1.0, max(0.0, self.saved + more))
+        share_max = LOOP_SHARE_MAX + SPENT_SHARE * saved
+        slower = self.slower * min(SLOWER_GROWTH, used / seconds / share_max)
+        return Pace(min(SLOWER_MAX, max(1.0, slower)), now_s, used_s, tick_s, saved)
 
 
 @dataclass(frozen=True, slots=True)

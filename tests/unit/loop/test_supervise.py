@@ -10,6 +10,7 @@ from tierd.loop.supervise import (
     REFRESH_SHARE_MAX,
     RETRY_S_MAX,
     RETRY_S_MIN,
+    SAVED_S,
     SLOWER_GROWTH,
     SLOWER_MAX,
     Debounce,
@@ -79,9 +80,9 @@ def test_silence_is_never_due() -> None:
     assert Debounce().due_s(1.0, 3.0) is None
 
 
-def paced(tick_s: float, cost_s: float, ticks: int) -> list[float]:
+def paced(tick_s: float, cost_s: float, ticks: int, saved: float = 0.0) -> list[float]:
     """Return the seconds between ticks that each use so much processor time."""
-    pace, now_s, used_s, found = Pace().ticked(0.0, 0.0, 0.0), 0.0, 0.0, []
+    pace, now_s, used_s, found = Pace(saved=saved).ticked(0.0, 0.0, 0.0), 0.0, 0.0, []
     for _ in range(ticks):
         found.append(tick_s * pace.slower)
         now_s += found[-1]
@@ -98,6 +99,16 @@ def test_costly_ticks_are_further_apart() -> None:
     assert paced(0.5, 0.2, 5)[2:] == pytest.approx([0.2 / LOOP_SHARE_MAX] * 3)
 
 
+def test_what_was_not_used_may_be_used_soon() -> None:
+    between_s = paced(0.5, 0.2, 60, saved=1.0)
+    assert max(between_s[:5]) < 0.2 / LOOP_SHARE_MAX * 0.55
+    assert between_s[-1] == pytest.approx(0.2 / LOOP_SHARE_MAX, rel=0.02)
+    used_s, seconds = 0.2 * len(between_s), sum(between_s)
+    assert used_s <= LOOP_SHARE_MAX * (seconds + SAVED_S) + 0.2
+    quiet = Pace(at_s=0.0, saved=0.0).ticked(SAVED_S, SAVED_S, 0.0)
+    assert quiet.saved == Pace().saved == 1.0
+
+
 def test_one_costly_tick_does_not_make_the_next_one_late() -> None:
     """The first tick takes longest. Quotas grow until the next one."""
     assert paced(0.5, 2.0, 3) == [0.5, 0.5 * SLOWER_GROWTH, 0.5 * SLOWER_GROWTH**2]
@@ -108,7 +119,7 @@ def test_ticks_are_never_too_far_apart() -> None:
 
 
 def test_ticks_that_get_cheap_are_close_again() -> None:
-    slow = Pace(8.0, 10.0, 4.0)
+    slow = Pace(8.0, 10.0, 4.0, saved=0.0)
     assert slow.ticked(14.0, 14.0, 4.01).slower == 1.0
 
 
