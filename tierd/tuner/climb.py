@@ -183,6 +183,9 @@ class Climb:
     def may_begin(self, room: Room) -> bool:
         """Return whether there is room for the next pages."""
         ahead_bytes = self.ahead_bytes(room.ahead_bytes)
+        if not self.lag_s and room.opens_at_once:
+            # Before the first lap only the hottest pages come up. They are few, and worth the most.
+            ahead_bytes = AHEAD_SHARE_MIN * room.ahead_bytes
         return not room.stopped and room.spare_bytes > RESUME_SHARE * ahead_bytes
 
     def is_busy(self, room: Room) -> bool:

@@ -83,6 +83,9 @@ class Room:
     """What groups of cgroups lack of their shares, if they would use it."""
     giving_bytes: float = 0.0
     """What other groups have beyond their shares."""
+    opens_at_once: bool = True
+    """Whether the sweep that fills it opens and closes without a commit. A commit takes so long
+    that it should do so seldom."""
     stopped: str = ""
     """Why nothing may come up now; empty if it may."""
     over_rate: bool = False

@@ -186,7 +186,7 @@ def _with_target(before: Climb, state: PagesState, now: Tick, node: int) -> Clim
 
 def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
     """Return the room that a sweep may fill, or why it may not."""
-    room = now.rooms[sweep.target_node]
+    room = replace(now.rooms[sweep.target_node], opens_at_once=not sweep.gated)
     if not now.seen[sweep.node].can_tell:
         return replace(room, stopped=MOSTLY_HUGE)
     if state.debts_bytes[sweep.id] > 0:

@@ -171,7 +171,7 @@ def test_a_sweep_that_is_too_far_behind_comes_closer_first() -> None:
 def test_no_round_begins_without_room() -> None:
     little = ROOM.floor_bytes + int(RESUME_SHARE * ROOM.ahead_bytes)
     for room in (FULL, replace(ROOM, free_bytes=little), replace(ROOM, stopped="pressure")):
-        after, gates = climbing.step(Climb(), SEEN, room, IDLE_S)
+        after, gates = climbing.step(Climb(lag_s=0.1), SEEN, room, IDLE_S)
         assert after.stage is Stage.rests
         assert not gates
 

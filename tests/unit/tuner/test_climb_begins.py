@@ -1,0 +1,37 @@
+"""When the first round of promotion by page begins."""
+
+from dataclasses import replace
+
+from tests.unit.tuner.test_climb import IDLE_S, ROOM, SEEN
+from tierd.tuner import climbing
+from tierd.tuner.climb import AHEAD_SHARE_MIN, RESUME_SHARE, Climb, Stage
+from tierd.tuner.gate import Room
+
+
+def with_room(share: float, *, opens_at_once: bool = True) -> Room:
+    """Return this share of the room ahead, and a little more."""
+    free = ROOM.floor_bytes + int(share * ROOM.ahead_bytes) + 1
+    return replace(ROOM, free_bytes=free, opens_at_once=opens_at_once)
+
+
+LITTLE = RESUME_SHARE * AHEAD_SHARE_MIN
+
+
+def begins(now: Climb, room: Room) -> bool:
+    return climbing.step(now, SEEN, room, IDLE_S)[0].stage is not Stage.rests
+
+
+def test_a_little_room_is_enough_for_the_hottest_pages() -> None:
+    assert begins(Climb(), with_room(LITTLE))
+    assert not begins(Climb(), with_room(LITTLE - 0.01))
+
+
+def test_after_the_first_lap_more_comes_up() -> None:
+    lapped = Climb(lag_s=0.1)
+    assert not begins(lapped, with_room(LITTLE))
+    assert begins(lapped, with_room(RESUME_SHARE))
+
+
+def test_where_a_commit_opens_sweeps_they_do_not_stop_and_go() -> None:
+    assert not begins(Climb(), with_room(LITTLE, opens_at_once=False))
+    assert begins(Climb(), with_room(RESUME_SHARE, opens_at_once=False))
