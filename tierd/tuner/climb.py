@@ -95,7 +95,8 @@ class Climb:
     cleared_bytes: int = 0
     """The memory that was cleared in this round."""
     follows_at_bytes: float = 0.0
-    """How much must have been cleared in this round before the sweep that promotes follows."""
+    """How much must have been cleared in this round before the sweep that promotes follows, beside
+    the lag."""
     left_bytes: float = 0.0
     """What lay between both sweeps when they last stopped, as far as it was not visited since."""
     brought: bool = False

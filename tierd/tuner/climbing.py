@@ -147,8 +147,7 @@ def _begun(now: Climb) -> Climb:
 
 def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     """Open the sweep that clears, and later the other one, so that it is behind by the lag."""
-    lag_s = max(seen.window_s, now.lag_s)
-    lacks = lag_s * seen.bytes_per_s - seen.behind_bytes
+    lacks = _lag_bytes(now, seen) - seen.behind_bytes
     if not _is_close(seen):
         # What it would visit was cleared long ago, so all of it would look young. So the other
         # sweep goes around the node once, and comes up from behind.
@@ -161,8 +160,11 @@ def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
 
 
 def _leading(now: Climb, seen: Seen, bytes_: float) -> tuple[Climb, Gates]:
-    """Let the sweep that clears go on by so much before the other one follows."""
-    led = replace(now, follows_at_bytes=now.cleared_bytes + bytes_)
+    """Let the sweep that clears go on by so much before the other one follows.
+
+    Less, if the lag becomes shorter meanwhile.
+    """
+    led = replace(now, follows_at_bytes=now.cleared_bytes + bytes_ - _lag_bytes(now, seen))
     return _opening(_enter(led, Stage.clears, inf), seen, seen.bytes_per_s)
 
 
@@ -172,12 +174,19 @@ def _opening(now: Climb, seen: Seen, bytes_per_s: float) -> tuple[Climb, Gates]:
     That is decided by where it is, and not by when it should be there: it may be slow. What it has
     not cleared yet would all look young.
     """
-    left_bytes = max(0.0, now.follows_at_bytes - now.cleared_bytes)
+    left_bytes = now.follows_at_bytes + _lag_bytes(now, seen) - now.cleared_bytes
+    if left_bytes <= 0:
+        return _enter(now, Stage.takes), {Visit.promote: OPEN}
     after_s = left_bytes / min(seen.bytes_per_s, bytes_per_s)
     if after_s > seen.seconds * SOON_TICKS:
         return now, {Visit.promote: CLOSED}
     promote = Gate(is_open=False, then_open=True, after_s=after_s)
     return replace(now, stage_ends_s=now.stage_s + after_s), {Visit.promote: promote}
+
+
+def _lag_bytes(now: Climb, seen: Seen) -> float:
+    """Return how far the sweep that promotes should be behind."""
+    return max(seen.window_s, now.lag_s) * seen.bytes_per_s
 
 
 def _following(now: Climb, seen: Seen) -> tuple[Climb, Gates]:

@@ -191,7 +191,7 @@ def test_a_sweep_that_is_far_behind_waits_until_all_is_cleared_again() -> None:
     seen = replace(SEEN, behind_bytes=5 * SPEED)
     now, gates = climbing.step(Climb(lag_s=0.3), seen, ROOM, IDLE_S)
     lacks = (0.3 - 5 + SEEN.window_s) * SPEED + ROUND
-    assert now.follows_at_bytes == pytest.approx(lacks)
+    assert now.follows_at_bytes == pytest.approx(lacks - 0.3 * SPEED)
     assert gates == {Visit.promote: CLOSED, Visit.clear: OPEN}
     # The sweep runs at three quarters of its speed.
     ran = {Visit.clear: int(0.75 * SPEED * SEEN.seconds)}

@@ -1,11 +1,13 @@
 """When the first round of promotion by page begins."""
 
 from dataclasses import replace
+from math import inf
 
-from tests.unit.tuner.test_climb import IDLE_S, ROOM, SEEN
+from tests.unit.tuner.test_climb import IDLE_S, ROOM, SEEN, SPEED
+from tierd.plans.plan import Visit
 from tierd.tuner import climbing
 from tierd.tuner.climb import AHEAD_SHARE_MIN, RESUME_SHARE, Climb, Stage
-from tierd.tuner.gate import Room
+from tierd.tuner.gate import OPEN, Room
 
 
 def with_room(share: float, *, opens_at_once: bool = True) -> Room:
@@ -35,3 +37,14 @@ def test_after_the_first_lap_more_comes_up() -> None:
 def test_where_a_commit_opens_sweeps_they_do_not_stop_and_go() -> None:
     assert not begins(Climb(), with_room(LITTLE, opens_at_once=False))
     assert begins(Climb(), with_room(RESUME_SHARE, opens_at_once=False))
+
+
+def test_a_lag_that_becomes_shorter_is_waited_for_no_longer() -> None:
+    """Heat may rise while one sweep goes around the node, and then the bars begin anew."""
+    waits = Climb(lag_s=4.0, stage=Stage.clears, stage_ends_s=inf, follows_at_bytes=SPEED)
+    seen = replace(SEEN, visited_bytes={Visit.clear: int(SPEED * SEEN.seconds)})
+    cleared = replace(waits, cleared_bytes=int(2 * SPEED))
+    assert climbing.step(cleared, seen, ROOM, 100 * IDLE_S)[0].stage is Stage.clears
+    after, gates = climbing.step(replace(cleared, lag_s=1.0), seen, ROOM, 100 * IDLE_S)
+    assert after.stage is Stage.takes
+    assert gates[Visit.promote] == OPEN
