@@ -45,11 +45,8 @@ FAR = 2.0
 LAP_S = 1.0
 LAP_LAGS = 4.0
 
-# A sweep that should run counts as at least this share as fast as planned. The sweep that promotes
-# opens after a tick if the other one will be far enough ahead within so many ticks. Else where it
-# is then decides.
+# A sweep that should run counts as at least this share as fast as planned.
 SLOWEST_SHARE = 0.5
-SOON_TICKS = 1.5
 
 # A round that waits for room for too long ends, if it has visited this share of its pages. Before
 # that it says nothing: heat cannot have fallen by much. If it counted as in vain, demotion would
@@ -178,7 +175,8 @@ def _opening(now: Climb, seen: Seen, bytes_per_s: float) -> tuple[Climb, Gates]:
     if left_bytes <= 0:
         return _enter(now, Stage.takes), {Visit.promote: OPEN}
     after_s = left_bytes / min(seen.bytes_per_s, bytes_per_s)
-    if after_s > seen.seconds * SOON_TICKS:
+    if after_s > seen.seconds:
+        # At the next tick it is known better where the other one is.
         return now, {Visit.promote: CLOSED}
     promote = Gate(is_open=False, then_open=True, after_s=after_s)
     return replace(now, stage_ends_s=now.stage_s + after_s), {Visit.promote: promote}
