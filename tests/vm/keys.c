@@ -5,8 +5,10 @@
  *
  * PROTOCOL is redis or memcached, SOCKET the path of the server's Unix socket. A connection sends
  * DEPTH requests at once, and the next ones when it has all replies. The latency of a request is the
- * time from then to the end of its reply. It prints a line `filled BEGAN ENDED`, in ns of the monotonic clock, when
- * the server has all KEYS, and then a line for each of SECONDS seconds (seconds.h).
+ * time from when it was sent to the end of its reply.
+ *
+ * It prints a line `filled BEGAN ENDED`, in ns of the monotonic clock, when the server has all KEYS,
+ * and then a line for each of SECONDS seconds (seconds.h).
  *
  * Rank r is read in proportion to 1 / r^THETA. Ranks are permuted, so that keys that are read often
  * lie anywhere among the others. Each reply is checked. It needs no library but the C library.

@@ -152,8 +152,7 @@ def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     if lacks <= 0:
         return _following(now, seen)
     # Either may begin up to a window late. Where the other one has not been yet, all looks young.
-    after, gates = _leading(now, seen, lacks + seen.window_bytes)
-    return after, {**gates, Visit.clear: OPEN}
+    return _leading(now, seen, lacks + seen.window_bytes)
 
 
 def _leading(now: Climb, seen: Seen, bytes_: float) -> tuple[Climb, Gates]:
@@ -162,7 +161,8 @@ def _leading(now: Climb, seen: Seen, bytes_: float) -> tuple[Climb, Gates]:
     Less, if the lag becomes shorter meanwhile.
     """
     led = replace(now, follows_at_bytes=now.cleared_bytes + bytes_ - _lag_bytes(now, seen))
-    return _opening(_enter(led, Stage.clears, inf), seen, seen.bytes_per_s)
+    after, gates = _opening(_enter(led, Stage.clears, inf), seen, seen.bytes_per_s)
+    return after, {**gates, Visit.clear: OPEN}
 
 
 def _opening(now: Climb, seen: Seen, bytes_per_s: float) -> tuple[Climb, Gates]:
@@ -273,8 +273,7 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
     if now.lap_s >= max(LAP_S, LAP_LAGS * now.lag_s):
         now, longer_s = _lapped(now, seen, lag)
         if longer_s > 0:
-            after, gates = _leading(now, seen, longer_s * seen.bytes_per_s)
-            return after, {**gates, Visit.clear: OPEN}
+            return _leading(now, seen, longer_s * seen.bytes_per_s)
     gate = until(spare_bytes, now.yield_share, seen)
     if gate.then_open:
         return now, {Visit.promote: OPEN, Visit.clear: OPEN}
