@@ -82,6 +82,14 @@ def test_with_room_a_round_begins() -> None:
     assert "visits pages" in decided.reasons[UP]
 
 
+@pytest.mark.parametrize(("gated", "begins"), [(False, True), (True, False)])
+def test_a_sweep_that_a_commit_opens_needs_more_room_to_begin(gated: bool, begins: bool) -> None:
+    now = tick(free_bytes=FLOOR + 5 * MIB)
+    now = replace(now, sweeps=tuple(replace(one, gated=gated) for one in now.sweeps))
+    state, _ = pages.decide(PagesState(), now)
+    assert (state.climbs[1].stage is not Stage.rests) == begins
+
+
 @pytest.mark.parametrize("headroom", [0, 5 * MIB])
 @pytest.mark.parametrize("huge_room", [0, 6 * MIB, 40 * MIB])
 def test_there_is_always_something_to_do(headroom: int, huge_room: int) -> None:
