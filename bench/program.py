@@ -57,11 +57,6 @@ CONTENDERS = {
 
 SOCKET = "/tmp/program.socket"
 
-# Each value has a page of its own, so that a hot key makes one page hot. 0.99 is the default of
-# YCSB, and there are four connections. A connection has so many requests under way.
-_DEPTH = "1"
-_KEYS = (SOCKET, "{items}", "4000", "0.99", "4", _DEPTH, "{seconds}")
-
 # Requests of a connection that are under way at once in the programs with many clients.
 AT_ONCE = 16
 _PYTHON = ("python3", "-B", "-m")
@@ -69,10 +64,21 @@ _MASIM = "/job/project/bench/masim"
 # All regions of a configuration together.
 _MASIM_BYTES = 200_000_000
 
+
+def _keys(protocol: str, at_once: int = 1) -> tuple[str, ...]:
+    """Return the driver of a key-value server, with so many requests of a connection at once.
+
+    Each value has a page of its own, so that a hot key makes one page hot. 0.99 is the default of
+    YCSB, and there are four connections.
+    """
+    shape = ("{items}", "4000", "0.99", "4", str(at_once), "{seconds}")
+    return ("/job/keys", protocol, SOCKET, *shape)
+
+
 _REDIS = Program(
     "redis",
     "redis, values of 4000 bytes, GET by Zipf 0.99",
-    ("/job/keys", "redis", *_KEYS),
+    _keys("redis"),
     # The page of the value, and what redis keeps for each key.
     item_bytes=4200,
     # No snapshots and no log of writes: they would measure the disk. The driver fills redis by a
@@ -105,12 +111,11 @@ def asked_at_once(program: Program) -> Program:
     With one request at a time most of the time goes into system calls, which wait for no memory,
     and the driver needs as much of a processor as the server. Clients elsewhere need none of it.
     """
-    driver = (*program.driver[:-2], str(AT_ONCE), program.driver[-1])
     return replace(
         program,
         name=f"{program.name}-{AT_ONCE}",
         title=f"{program.title}, {AT_ONCE} requests at once on each connection",
-        driver=driver,
+        driver=_keys(program.name, AT_ONCE),
     )
 
 
@@ -123,7 +128,7 @@ def _scenario(name: str, title: str, times_fast: float) -> Program:
 _MEMCACHED = Program(
     "memcached",
     "memcached, values of 4000 bytes, get by Zipf 0.99",
-    ("/job/keys", "memcached", *_KEYS),
+    _keys("memcached"),
     # The size of memcached's slab class for such values.
     item_bytes=4544,
     # More room than is needed, because an evicted item would be an error.

@@ -40,9 +40,9 @@ APART_ROUNDS_MAX = 23
 # Seconds between two rounds that did not help, at first. They double each time.
 REST_S_MIN = 2.0
 
-# From the second one on, such rounds may move this share of the fast node per second, up and down
-# together: 1 % a minute. One or two may seem not to help by chance. So nothing rests for this for
-# longer than so many times the time since heat last rose.
+# From the round VAIN_ROUNDS on, rounds that do not help may move this share of the fast node per
+# second, up and down together: 1 % a minute. The next round waits until then. A round may seem not
+# to help by chance. So this wait is at most LASTED_TIMES times the time since heat last rose.
 VAIN_SHARE_PER_S = 0.01 / 60
 VAIN_ROUNDS = 2
 LASTED_TIMES = 4.0

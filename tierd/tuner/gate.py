@@ -84,8 +84,8 @@ class Room:
     giving_bytes: float = 0.0
     """What other groups have beyond their shares."""
     opens_at_once: bool = True
-    """Whether the sweep that fills it opens and closes without a commit. A commit takes so long
-    that it should do so seldom."""
+    """Whether the sweep that fills it opens and closes without a commit. A commit is slow, so a
+    sweep that needs one should open and close seldom."""
     stopped: str = ""
     """Why nothing may come up now; empty if it may."""
     over_rate: bool = False
