@@ -34,8 +34,8 @@ WAITS_SHARE = 0.1
 # all of it would take a minute. Others wait meanwhile, so a few pages that come up by chance are no
 # rise. A large group is limited by the rate: for it RATE_SHARE of that is enough, because several
 # groups may rise at the same time. ASKS_S is also the length of a chance: a round of visits to a
-# small node takes 6 s. A second without room for anything to come up counts as NO_ROOM_WEIGHT of a
-# second. So a chance is longer without room, and still ends.
+# small node takes 6 s. A second without room for anything to come up, or in which another group
+# uses the room, counts as NO_ROOM_WEIGHT of a second. So a chance is longer then, and still ends.
 RISES_SHARE = 1 / 6
 RATE_SHARE = 1 / 16
 ASKS_S = 10.0
@@ -151,29 +151,49 @@ def step(
         for migration in limits.migrations
         if migration.direction is Direction.promote and migration.target_node in limits.fast_nodes
     )
-    for one in shares(measurement, limits, headroom):
+    listed = shares(measurement, limits, headroom)
+    rising = {one.name for one in listed if _rises(before.asking.get(one.name), one, measurement)}
+    for one in listed:
         known = before.asking.get(one.name)
-        now = _asked(known, one, measurement.seconds, rate, has_room=has_room)
+        free = has_room and rising <= {one.name}
+        now = _asked(known, one, measurement.seconds, rate, has_room=free)
         now = replace(now, holds=now.asks and (now.holds or not has_room))
         asking[one.name] = now
         found.append(replace(one, asks=now.asks, holds=now.holds))
     return SharesState(asking), _shared(tuple(found), limits.roles)
 
 
+def _came_bytes(before: Asking, one: Share) -> int:
+    """Return how much came up since the last round; negative if it went down."""
+    more, less = one.fast_bytes - before.fast_bytes, before.slow_bytes - one.slow_bytes
+    return max(0, min(more, less)) - max(0, min(-more, -less))
+
+
+def _rises(before: Asking | None, one: Share, measurement: Measurement) -> bool:
+    """Return whether memory of a group has just come up at a pace that counts."""
+    if before is None:
+        return False
+    least_bytes = RISES_SHARE_MIN * one.share_bytes * measurement.seconds / ASKS_S
+    return _came_bytes(before, one) > least_bytes
+
+
 def _asked(
     before: Asking | None, one: Share, seconds: float, rate_bytes_per_s: float, *, has_room: bool
 ) -> Asking:
-    """Return what is known of a group after a round. The rate is that of all promotion."""
+    """Return what is known of a group after a round. The rate is that of all promotion.
+
+    With `has_room` there is room for its memory, and no other group uses it.
+    """
     if before is None:
         before = Asking(one.fast_bytes, one.slow_bytes)
-    more, less = one.fast_bytes - before.fast_bytes, before.slow_bytes - one.slow_bytes
+    came_bytes = _came_bytes(before, one)
     kept = 0.5 ** (seconds / ASKS_S)
     now = replace(
         before,
         fast_bytes=one.fast_bytes,
         slow_bytes=one.slow_bytes,
-        rose_bytes=before.rose_bytes * kept + max(0, min(more, less)),
-        sank_bytes=before.sank_bytes * kept + max(0, min(-more, -less)),
+        rose_bytes=before.rose_bytes * kept + max(0, came_bytes),
+        sank_bytes=before.sank_bytes * kept + max(0, -came_bytes),
         lacks=one.lacks_bytes > 0,
     )
     if not now.lacks:

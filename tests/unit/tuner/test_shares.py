@@ -183,6 +183,22 @@ def test_without_room_a_chance_takes_longer_but_ends() -> None:
     assert asked.index(False) > 3 * ASKS_S
 
 
+def test_a_chance_lasts_longer_while_another_group_takes_the_room() -> None:
+    names = "abc"
+    limits = replace(
+        LIMITS, groups=tuple(Group(ShareClass(name, (f"/{name}",)), (), ()) for name in names)
+    )
+    # `b` comes up, and `c` after it.
+    rising = [{"a": 1000 - up, "b": up, "c": 0} for up in range(0, 320, 16)]
+    assert len(rising) > ASKS_S
+    _, found = steps(SharesState(), rising, limits=limits)
+    (last,) = (one for one in found[-1].shares if one.name == "c")
+    assert last.asks
+    still = [{"a": 1000, "b": 0, "c": 0}] * len(rising)
+    _, found = steps(SharesState(), still, limits=limits)
+    assert not any(one.asks for one in found[-1].shares)
+
+
 def test_a_group_whose_memory_comes_up_asks_until_it_has_its_share() -> None:
     vain = [{"a": 1000, "b": 0}] * (round(ASKS_S) + 1)
     state, _ = steps(SharesState(), vain)
