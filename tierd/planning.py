@@ -25,10 +25,12 @@ def plan_for(
     only: frozenset[str] | None = None,
     roles: Roles = NO_ROLES,
     before: Mapping[str, str] | None = None,
+    careful: bool = False,
 ) -> Plan:
     """Return the plan for a known topology, with no other cgroups than `only`.
 
-    `before` has the former values of settings that tierd has changed, by path.
+    `before` has the former values of settings that tierd has changed, by path. If `careful`,
+    commits that name cgroups are few.
     """
     floors = {marks.node: marks.floor_bytes for marks in watermarks(sysfs, topology)}
     found = cgroups.read(sysfs, cgroup_tops(config))
@@ -46,6 +48,7 @@ def plan_for(
         numa_balancing=None
         if config.promoter is Promoter.damon
         else numa_balancing.read(sysfs, topology, before or {}),
+        careful=careful,
     )
 
 

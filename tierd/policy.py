@@ -81,6 +81,8 @@ class _Sources:
     """The groups of cgroups that share the fastest tier."""
     scopes: Scopes
     """Whose memory moves where they do."""
+    careful: bool
+    """Whether commits that name cgroups should be few."""
 
     def is_shared(self, direction: Direction, source: int, target: int) -> bool:
         """Return whether groups share what a migration moves: the fastest tier only."""
@@ -129,6 +131,7 @@ def plan(
     weights: Interleave | None = None,
     roles: Roles = NO_ROLES,
     numa_balancing: NumaBalancing | None = None,
+    careful: bool = False,
 ) -> Plan:
     """Return the plan for this machine. Raise Unsupported, with what is missing, if there is none.
 
@@ -136,7 +139,8 @@ def plan(
     kernel itself keeps free, by node: a goal below that would never be reached. With `swaps` the
     machine has swap that is not in memory. `weights` are the weights of weighted interleave now.
     `roles` say whose memory moves now, where groups of cgroups share the fast memory.
-    `numa_balancing` is needed if that may promote.
+    `numa_balancing` is needed if that may promote. If `careful`, commits that name cgroups are few:
+    they have failed lately, or a kdamond has ended.
     """
     require_migration(capabilities)
     tuner = tuners.choose(capabilities, config)
@@ -153,6 +157,7 @@ def plan(
         swaps,
         shared,
         groups.scopes(shared, roles, cgroups, capabilities),
+        careful,
     )
     if _visits(sources) and sampling.wants_tuning(config):
         most = max(_nr_regions(sources, node).max for node in topology.nodes if node.ranges)
@@ -436,12 +441,12 @@ def _hides_touches(sources: _Sources) -> bool:
 
 
 def _commits_cgroups(sources: _Sources) -> bool:
-    """Return whether opening a sweep would commit filters of cgroups.
+    """Return whether opening a sweep would commit filters of cgroups, where that is not safe now.
 
     Such a commit fails if one of the cgroups has gone, and anybody may remove his own.
     """
     filtered = bool(sources.scope.before or sources.scope.after or sources.shared)
-    return filtered and not tuners.has_temporal(sources.capabilities)
+    return sources.careful and filtered and not tuners.has_temporal(sources.capabilities)
 
 
 def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> tuple[Sweep, ...]:
@@ -483,7 +488,7 @@ def _degraded(sources: _Sources) -> Iterator[str]:
     """Yield what cannot be done of the plan."""
     yield from reasons.lacking(sources.config, sources.capabilities, sources.tuner)
     if _wants_visits(sources) and _commits_cgroups(sources):
-        yield reasons.VISITS_CHECK_CGROUPS
+        yield reasons.VISITS_COMMIT_CGROUPS
     if _wants_visits(sources) and _hides_touches(sources):
         yield reasons.SAMPLES_HIDE_TOUCHES
     if sources.hints and sources.config.cgroups:

@@ -1,7 +1,8 @@
 """A user who may only create cgroups below a configured class cannot stop the loop."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from tierd.loop.daemon import RESCAN_S
 from tierd.loop.running import Running
 from tierd.planning import plan_here
 from tierd.plans.plan import Plan
+from tierd.plans.reasons import VISITS_COMMIT_CGROUPS
 from tierd.plans.scope import FILTERS_MAX
 from tierd.record.snapshot import State
 from tierd.serving.inbox import Verb
@@ -144,7 +146,7 @@ def test_who_makes_and_removes_cgroups_all_the_time_keeps_nothing_from_a_start(
 
 
 @pytest.mark.parametrize("at", ["look", "commit", "on"])
-@pytest.mark.parametrize("series", ["6.12", "7.3"])
+@pytest.mark.parametrize("series", ["6.12", "6.18", "7.3"])
 def test_who_makes_and_removes_cgroups_all_the_time_is_planned_for_again(
     series: str, at: str
 ) -> None:
@@ -165,6 +167,55 @@ def test_a_kdamond_that_dies_is_back_at_once_where_cgroups_have_gone(series: str
     loop.run(15)
     assert all(one.up for one in loop.before(10).kdamonds)
     assert loop.before(10).state is State.active
+
+
+@pytest.mark.parametrize("series", ["6.12", "6.18", "7.3"])
+def test_pages_are_visited_although_a_cgroup_that_is_left_out_goes_now_and_then(
+    series: str,
+) -> None:
+    config = Config(cgroups=(CgroupClass("pods", CgroupMode.exclude, (TOP,)),))
+    made = loop(series, config=config)
+    made.kernel.add_cgroup(TOP)
+    for number in range(10):
+        made.do(2 * number + 1, partial(made.kernel.add_cgroup, f"{TOP}/{number}"))
+        made.do(2 * number + 4, partial(made.kernel.remove_cgroup, f"{TOP}/{number}"))
+    assert made.run(30) is ExitCode.ok
+    assert not {"degraded", "kdamond_died"} & set(made.names())
+    last = made.snapshots[-1]
+    assert not [text for text in last.degraded if text == VISITS_COMMIT_CGROUPS]
+    assert [one for one in last.schemes if one.scheme == "promote-pages-1-0"]
+
+
+@dataclass
+class Crumbling(Churn):
+    """A kernel on which one more of the cgroups of a class is gone at each commit."""
+
+    def _turn(self) -> None:
+        self.kernel.remove_cgroup(self.newest)
+        self.turn += 1
+
+
+@pytest.mark.parametrize("series", ["6.12", "6.18"])
+def test_visits_end_for_an_hour_where_commits_name_cgroups_that_have_gone(series: str) -> None:
+    loop = made(series, CgroupMode.exclude)
+    # Enough for all tries to open a sweep, and each of these commits new filters.
+    for number in range(40):
+        loop.kernel.add_cgroup(f"{TOP}/{number}")
+    loop.sysfs = Crumbling(loop.kernel, "commit")
+    loop.run(40)
+    assert VISITS_COMMIT_CGROUPS in loop.snapshots[-1].degraded
+    assert loop.snapshots[-1].state is State.active
+
+
+def test_plans_are_careful_for_an_hour() -> None:
+    loop = made("6.12", CgroupMode.exclude)
+    outside = loop.outside()
+    running = daemon.begin(outside, loop.config)
+    now_s = outside.clock.monotonic()
+    assert not force.is_careful(outside, running)
+    for since_s, careful in ((1.0, True), (force.CAREFUL_S, False)):
+        then = replace(running, careful_s=now_s - since_s)
+        assert force.is_careful(outside, then) is careful
 
 
 def test_what_goes_again_and_again_is_given_up_for_a_while() -> None:

@@ -104,24 +104,33 @@ def below(series: str) -> Groups:
 
 
 @pytest.mark.parametrize(
-    ("made", "series"), [(noisy, "7.3"), (below, "7.2")], ids=["noisy", "below"]
+    ("made", "series", "by_s"),
+    [
+        (noisy, "7.3", 24),
+        (below, "7.2", 24),
+        # A commit opens and closes the sweep that pushes.
+        (noisy, "6.18", 40),
+        (below, "6.18", 40),
+        (noisy, "6.12", 55),
+        (below, "6.12", 55),
+    ],
 )
-def test_each_group_has_its_share_within_half_a_minute(
-    made: Callable[[str], Groups], series: str
+def test_each_group_has_its_share_within_a_minute(
+    made: Callable[[str], Groups], series: str, by_s: int
 ) -> None:
-    seen = run(made(series), 28)
-    shares = seen.last(24)
+    seen = run(made(series), by_s + 4)
+    shares = seen.last(by_s)
     assert set(shares) == {*NAMES, "rest"}
-    for second in range(24, 28):
+    for second in range(by_s, by_s + 4):
         for name in NAMES:
             assert seen.above[second][name] >= 0.95 * shares[name].share_bytes
-    before, now = seen.above[1], seen.above[27]
+    before, now = seen.above[1], seen.above[by_s]
     assert before[NOISY] - now[NOISY] >= 0.35 * before[NOISY]
     # The quiet groups keep what they had.
     lost = [
         name
         for name in QUIET
-        for second in range(1, 28)
+        for second in range(1, by_s)
         if seen.above[second][name] < 0.95 * min(before[name], shares[name].share_bytes)
     ]
     assert not lost
@@ -162,13 +171,14 @@ def test_a_group_above_its_ceiling_is_pushed_down_to_it() -> None:
     assert 0.9 * ceiling <= seen.above[13][NOISY] <= 1.05 * ceiling
 
 
-def test_before_7_2_cold_memory_of_groups_above_their_share_makes_the_room() -> None:
+def test_without_visits_cold_memory_of_groups_above_their_share_makes_the_room() -> None:
+    config = replace(EQUAL, cost_bp=0)
     sets = [
         (NOISY, FAST, 200, 100.0),
         (NOISY, FAST, 150, 0.0),
         *((name, SLOW, 100, 60.0) for name in QUIET),
     ]
-    seen = run(groups(loop("6.12", config=EQUAL, block_pages=128), sets), 25)
+    seen = run(groups(loop("6.12", config=config, block_pages=128), sets), 25)
     assert any("hot memory is not pushed" in text for text in seen.made.snapshots[-1].degraded)
     came = sum(seen.above[24][name] for name in QUIET)
     assert came >= 150 * MIB
@@ -198,7 +208,7 @@ def test_memory_of_a_class_goes_only_where_it_may(series: str) -> None:
     assert min(second[protected] for second in seen.above.values()) >= 130 * MIB
     last = seen.above[29]
     assert last[protected] >= (130 + 0.9 * 40) * MIB
-    assert last[busy] >= 0.95 * 70 * MIB
+    assert last[busy] >= 0.9 * 70 * MIB
     assert last[idle] <= 60 * MIB
     # What cannot move is no share of others, and nobody asks for it.
     status = seen.last(29)

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from tests.fixtures.pages import PAGE_BYTES
 from tests.fixtures.tiers import GIB, machine
 from tierd import policy
-from tierd.configuration.config import CgroupClass, CgroupMode, Config, Mode, Tuner
+from tierd.configuration.config import Config, Mode, Tuner
 from tierd.errors import TierdError, Unsupported
-from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans import sampling, visits
 from tierd.plans.damon import (
     Action,
-    Filter,
     FilterType,
     Goal,
     GoalTuner,
@@ -225,15 +223,6 @@ def test_a_sweep_that_clears_moves_no_page() -> None:
         assert kinds[0] == (FilterType.young, sweep.visit is not Visit.promote, False)
 
 
-def test_pages_of_other_cgroups_are_not_moved_by_a_sweep() -> None:
-    plan = policy.plan(TWO, ALL, Config(cgroups=(EXCLUDE,)), cgroups=Cgroups({"/x": 1}))
-    movers = [one for one in plan.sweeps if one.moves]
-    for sweep in movers:
-        filters = plan.kdamonds[sweep.kdamond].context.schemes[sweep.scheme].filters
-        assert filters[0] == memcg("/x", matching=True)
-    assert len(movers) == 2
-
-
 @pytest.mark.parametrize(
     "config",
     [Config(cost_bp=0), Config(mode=Mode.observe), KERNEL],
@@ -337,57 +326,6 @@ def test_unsafe_settings_are_refused(config: Config) -> None:
     for unsafe in ({"regions": (1, 10)}, {"rate_max_bytes_per_s": 1 << 80}):
         with pytest.raises(TierdError, match="refusing kdamond 0"):
             policy.plan(TWO, ALL, replace(config, **unsafe))
-
-
-def memcg(path: str, *, matching: bool, allow: bool = False) -> Filter:
-    return Filter(FilterType.memcg, matching=matching, allow=allow, memcg_path=path)
-
-
-YOUNG = Filter(FilterType.young, matching=True)
-INCLUDE = CgroupClass("in", CgroupMode.include, ("/a",))
-EXCLUDE = CgroupClass("out", CgroupMode.exclude, ("/x", "/a/b"))
-
-
-def demotion_filters(
-    classes: tuple[CgroupClass, ...], existing: tuple[str, ...], capabilities: Capabilities = ALL
-) -> tuple[Filter, ...]:
-    config = replace(KERNEL, cgroups=classes)
-    return schemes(
-        policy.plan(TWO, capabilities, config, cgroups=Cgroups(dict.fromkeys(existing, 1)))
-    )[0].filters
-
-
-def test_excluded_subtrees_are_rejected_before_anything_else() -> None:
-    found = demotion_filters((EXCLUDE,), ("/", "/x", "/x/y", "/xy"))
-    assert found == (memcg("/x", matching=True), memcg("/x/y", matching=True), YOUNG)
-
-
-def test_one_included_cgroup_needs_no_filter_that_allows() -> None:
-    old = without(Feature.allow_filter, Feature.ops_filters)
-    assert demotion_filters((INCLUDE,), ("/", "/a"), old) == (memcg("/a", matching=False), YOUNG)
-
-
-def test_several_included_cgroups_are_allowed_after_the_age_is_checked() -> None:
-    found = demotion_filters((INCLUDE, EXCLUDE), ("/", "/a", "/a/b", "/a/c", "/x"))
-    assert found == (
-        YOUNG,
-        memcg("/a", matching=True, allow=True),
-        memcg("/a/c", matching=True, allow=True),
-        memcg("/a", matching=False),
-    )
-
-
-def test_an_old_kernel_includes_one_of_several_cgroups() -> None:
-    found = demotion_filters((INCLUDE,), ("/a", "/a/b"), without(Feature.allow_filter))
-    assert found == (memcg("/a", matching=False), YOUNG)
-
-
-def test_a_class_without_cgroups_moves_nothing() -> None:
-    plan = policy.plan(TWO, ALL, Config(cgroups=(INCLUDE,)), cgroups=Cgroups({"/": 1}))
-    demote = next(one for one in schemes(plan) if one.action is Action.migrate_cold)
-    kinds = [(f.type, f.matching) for f in demote.filters]
-    assert kinds[:2] == [(FilterType.anon, True), (FilterType.anon, False)]
-    assert any("/a" in reason for reason in plan.degraded)
 
 
 @st.composite

@@ -207,8 +207,8 @@ _BASIC = (
         "nor ceiling takes them from memory.low and memory.high of its cgroups: the same part of "
         "the fast memory as these are of all memory. moves says where its memory may go: both (up "
         "and down), up (tierd never sends it down or to swap, though it is idle), or none (it is "
-        "left where it is, as an excluded cgroup of `cgroups`). Before Linux 7.2 only cold memory "
-        "makes room. The tuner must be demand or auto, and `cgroups` must be empty.",
+        "left where it is, as an excluded cgroup of `cgroups`). The tuner must be demand or auto, "
+        "and `cgroups` must be empty.",
     ),
     Setting(
         ("on_stop",),

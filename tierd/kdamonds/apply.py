@@ -80,7 +80,7 @@ def start(
             hint = ALTERED_HINT
         raise Conflict(f"DAMON is in use: {describe_all(kdamonds(kernel.sysfs))}", hint)
     require_nodes(kernel, plan)
-    require_cgroups(kernel, plan)
+    require_cgroups(kernel, plan.writes)
     if whose is Standing.ours and known is not None:
         return _adopt(kernel, known, plan, record)
     require_no_module(kernel, plan)
@@ -104,7 +104,7 @@ def start(
         if taken:
             gone = f"{error}; {taken} kdamonds of somebody else were taken over and are stopped"
             raise UndoFailed(gone, (NR_KDAMONDS,)) from error
-        require_cgroups(kernel, plan)
+        require_cgroups(kernel, plan.writes)
         raise
     how = f"started, in place of {taken} kdamonds of somebody else" if taken else "started"
     return Applied(plan, running, how, grows_s)
@@ -119,7 +119,7 @@ def _adopt(kernel: Kernel, saved: SavedState, plan: Plan, record: Record) -> App
         running = _take(step, kernel, saved, plan, record)
     except TierdError as error:
         _restore_after(kernel, step.begun, error, known_ours=True)
-        require_cgroups(kernel, plan)
+        require_cgroups(kernel, plan.writes)
         raise
     return Applied(plan, running, HOW[step.change.method])
 
@@ -134,18 +134,19 @@ def change_plan(kernel: Kernel, applied: Applied, plan: Plan, record: Record) ->
     require_nodes(kernel, plan)
     step = _step_to(kernel, saved, plan)
     # As late as possible: a cgroup may go at any time.
-    require_cgroups(kernel, plan)
+    require_cgroups(kernel, plan.writes)
     if step is None:
         return dataclasses.replace(applied, plan=plan)
     record(step.begun)
     try:
         running = _take(step, kernel, saved, plan, record)
     except TierdError as error:
-        if _only_filters(step.change) and all_alive(kernel, saved.pids):
-            # The kernel has refused the filters, and goes on with the former ones. These may name
-            # cgroups that are gone too, so they cannot be committed again.
+        if _only_filters(step.change):
+            # The kernel has refused the filters, and goes on with the former ones, or the kdamond
+            # has ended. The former ones may name cgroups that are gone too, so they cannot be
+            # committed again.
             staged = dataclasses.replace(applied, saved=step.begun)
-            require_cgroups(kernel, plan, staged)
+            require_cgroups(kernel, plan.writes, staged)
         raise RolledBack(error, roll_back(kernel, applied, step.begun, error, record)) from error
     return Applied(plan, running, HOW[step.change.method])
 
@@ -214,6 +215,8 @@ def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
     """Write goal values and gates, and commit them.
 
     Goals have a commit of their own. A kdamond with a changed gate needs a commit of everything.
+    It is refused if it names a cgroup that has gone. Then CgroupsGone is raised, and the next
+    commit changes the gates too.
     """
     assert all(_GOAL.search(write.path) or is_gate(write.path) for write in changes)
     named = {kdamond_of(write.path) for write in changes}
@@ -222,6 +225,8 @@ def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
     commits = {one: Command.commit if one in gated else Command.commit_goals for one in indices}
     for index in indices:
         kernel.require_running(index, "the last tick", applied.pids[index])
+    if gated:
+        require_cgroups(kernel, applied.saved.writes)
     before = tuple(Write(write.path, kernel.sysfs.reread(write.path)) for write in changes)
     try:
         whole = tuple(index for index in indices if index in gated)
@@ -232,6 +237,9 @@ def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
         for index in indices:
             kernel.command(index, commits[index], applied.pids[index])
     except TierdError as error:
+        if gated:
+            # The former gates cannot be committed either.
+            require_cgroups(kernel, applied.saved.writes)
         attempts = Attempts()
         for write in before:
             attempts.run(partial(kernel.put, write))
@@ -252,7 +260,7 @@ def revive(kernel: Kernel, applied: Applied, index: int, record: Record) -> Appl
     """
     saved = applied.saved
     require_ours(kernel, saved)
-    require_cgroups(kernel, applied.plan)
+    require_cgroups(kernel, applied.saved.writes)
     if kernel.count() == 0:
         return _build_again(kernel, applied, record)
     return _on_each(

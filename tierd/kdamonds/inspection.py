@@ -11,6 +11,7 @@ from tierd.kdamonds.saved import holds
 from tierd.machine import cgroups
 from tierd.machine.neighbours import MODULES, neighbours
 from tierd.plans.changes import changes_while_running, is_filter, tuned, values
+from tierd.plans.damon import Writes
 from tierd.plans.plan import Plan
 from tierd.sysfs import Sysfs, optional
 from tierd.units import format_ids
@@ -84,12 +85,12 @@ def require_paused(kernel: Kernel, applied: Applied) -> None:
         require_ours(kernel, applied.saved)
 
 
-def require_cgroups(kernel: Kernel, plan: Plan, staged: Applied | None = None) -> None:
-    """Raise CgroupsGone if a cgroup of the plan was removed: the kernel refuses it with ENOMEM.
+def require_cgroups(kernel: Kernel, writes: Writes, staged: Applied | None = None) -> None:
+    """Raise CgroupsGone if a cgroup of the writes was removed: the kernel refuses it with ENOMEM.
 
-    `staged` is what runs, if the files hold the filters of the plan already.
+    `staged` is what runs, if the files hold these filters already.
     """
-    paths = {write.value for write in plan.writes if write.path.endswith("/memcg_path")}
+    paths = {write.value for write in writes if write.path.endswith("/memcg_path")}
     gone = cgroups.gone(kernel.sysfs, sorted(paths)) if paths else ()
     if gone:
         raise CgroupsGone(gone, frozenset(paths.difference(gone)), staged)

@@ -15,7 +15,7 @@ from tierd.errors import TierdError
 from tierd.kdamonds.saved import same_value
 from tierd.machine.features import KDAMONDS
 from tierd.machine.neighbours import count_kdamonds
-from tierd.plans.damon import Command, Write, state_path
+from tierd.plans.damon import Command, Write, kdamond_dir, state_path
 from tierd.sysfs import BUSY_WAITS_MAX, Patience, PatientSysfs, Sysfs, SysfsError, optional
 
 T = TypeVar("T")
@@ -23,9 +23,9 @@ T = TypeVar("T")
 NR_KDAMONDS = f"{KDAMONDS}/nr_kdamonds"
 BOOT_ID = "proc/sys/kernel/random/boot_id"
 
-# Seconds to wait after a commit before the kdamond is checked. On 6.12 a kdamond that refuses a
-# commit ends after write(2) has returned. It ends within microseconds; 0.1 s is enough on a busy
-# machine too.
+# Seconds to wait after a commit before the kdamond is checked, before 6.15. There a kdamond that
+# refuses a commit ends after write(2) has returned. It ends within microseconds; 0.1 s is enough on
+# a busy machine too.
 SETTLE_S = 0.1
 
 
@@ -168,9 +168,13 @@ class Kernel:
         """Give a running kdamond a command. It must still run, with the same pid, after it."""
         self.sysfs.write(state_path(index), what)
         self.require_running(index, what, pid)
-        if what is Command.commit:
+        if what is Command.commit and not self._refuses_at_once(index):
             self.clock.sleep(SETTLE_S)
             self.require_running(index, what, pid)
+
+    def _refuses_at_once(self, index: int) -> bool:
+        """Return whether a commit that is refused is an error of its write (6.15, as this file)."""
+        return self.sysfs.exists(f"{kdamond_dir(index)}/contexts/0/schemes/0/ops_filters")
 
     def require_running(self, index: int, after: str, pid: int) -> None:
         """Raise KdamondDied unless the kdamond runs with this pid."""

@@ -8,6 +8,7 @@ Rules of this file:
 3. An event is logged once. `force.say` does that: it logs the event and adds it to the state.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +19,7 @@ from tierd.kdamonds import apply, inspection, ownership, restore
 from tierd.kdamonds.applied import Applied, CgroupsGone
 from tierd.kdamonds.inspection import Health
 from tierd.loop import asked, force, inversions, steering, supervise
-from tierd.loop.follow import follow, next_look_s
+from tierd.loop.follow import filtered_anew, follow, next_look_s
 from tierd.loop.outside import Outside
 from tierd.loop.running import WHOLE, Running, reason_of
 from tierd.loop.supervise import Debounce, Retry
@@ -40,6 +41,10 @@ RESCAN_S = 60.0
 # Seconds between two synced saves of the totals. A power cut loses at most this much, and a kill
 # loses nothing.
 COUNTERS_SAVE_S = 10.0
+
+# How many times sweeps are opened or closed in a tick if cgroups disappear meanwhile. New filters
+# are committed each time, and these commits change the sweeps as well.
+STEERS_MAX = 3
 
 STOPPING = Answer(int(ExitCode.not_running), "tierd is stopping")
 
@@ -152,7 +157,7 @@ def settle(outside: Outside, running: Running) -> Running:
     """
     while running.applied is not None and running.tuning.due(outside.clock.monotonic()):
         try:
-            running = steering.settle(outside, running, running.applied)
+            running = _steered(outside, running, steering.settle)
         except TierdError as error:
             return force.troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
     return running
@@ -164,9 +169,28 @@ def glance(outside: Outside, running: Running) -> Running:
     if running.applied is None or moment_s is None or outside.clock.monotonic() < moment_s:
         return running
     try:
-        return steering.glance(outside, running, running.applied)
+        return _steered(outside, running, steering.glance)
     except TierdError as error:
         return force.troubled(outside, replace(running, tuning=Tuning()), error, WHOLE)
+
+
+def _steered(
+    outside: Outside, running: Running, act: Callable[[Outside, Running, Applied], Running]
+) -> Running:
+    """Act on the plan in force. If a commit is refused because a cgroup has gone, try again.
+
+    Who removes cgroups all the time gets a plan that needs fewer commits.
+    """
+    refused = False
+    for _ in range(STEERS_MAX):
+        try:
+            if refused:
+                running = filtered_anew(outside, running)
+            return running if running.applied is None else act(outside, running, running.applied)
+        except CgroupsGone as error:
+            running, refused = force.without_gone(outside, running, error), True
+    now_s = outside.clock.monotonic()
+    return replace(running, careful_s=now_s, rescan_s=now_s)
 
 
 def _heard(outside: Outside, running: Running, events: tuple[Event, ...]) -> tuple[Running, bool]:
@@ -259,7 +283,7 @@ def _work(outside: Outside, running: Running, now_s: float) -> Running:
     if refreshed.refresh is running.refresh:
         return looked
     try:
-        return steering.step(outside, looked, applied)
+        return _steered(outside, looked, steering.step)
     except TierdError as error:
         running = force.after_failure(outside, replace(looked, tuning=Tuning()), error)
         return force.troubled(outside, running, error, WHOLE)
@@ -289,7 +313,7 @@ def _revive(
         if health.alive:
             alive.add(health.index)
         elif running.retries.get(health.index, Retry()).due(now_s):
-            running = _revive_one(outside, running, applied, health)
+            running = _revive_one(outside, running, applied, health, now_s)
             if running.applied is None:
                 return running, frozenset()
             if running.applied.pids[health.index] != applied.pids[health.index]:
@@ -298,10 +322,12 @@ def _revive(
     return running, frozenset(alive)
 
 
-def _revive_one(outside: Outside, running: Running, applied: Applied, health: Health) -> Running:
+def _revive_one(
+    outside: Outside, running: Running, applied: Applied, health: Health, ended_s: float
+) -> Running:
     node = applied.plan.watches[health.index].node
     what = f"of node {node} (pid {health.pid}, state {health.state})"
-    running = force.say(outside, running, "kdamond_died", what)
+    running = force.say(outside, replace(running, careful_s=ended_s), "kdamond_died", what)
     try:
         applied = apply.revive(outside.kernel, applied, health.index, outside.store.record)
     except CgroupsGone:

@@ -12,10 +12,11 @@ from functools import partial
 
 from tierd.configuration.config import Mode
 from tierd.errors import TierdError
+from tierd.kdamonds.applied import CgroupsGone
 from tierd.loop import force
 from tierd.loop.outside import Outside
 from tierd.loop.running import WHOLE, Running
-from tierd.machine.features import Feature
+from tierd.machine import features
 from tierd.planning import groups_now
 from tierd.plans.groups import NO_ROLES
 
@@ -24,8 +25,8 @@ from tierd.plans.groups import NO_ROLES
 LOOK_S = 0.5
 LOOK_SHARE = 0.05
 
-# The same where a commit that names a cgroup that has just gone ends the kdamond (before 6.15).
-# Whoever may make and remove cgroups could else end one again and again.
+# The same after a kdamond has ended, where a commit that names a cgroup that has gone does that
+# (before 6.15). Whoever may make and remove cgroups could else end one again and again.
 CAREFUL_LOOK_S = 10.0
 
 # After a commit the next one waits for at least this many times as long as the commit took.
@@ -50,6 +51,10 @@ def follow(outside: Outside, running: Running) -> Running:
         return running
     try:
         changed = _looked(outside, running, began_s)
+    except CgroupsGone as error:
+        # The next look tries again. If that fails for long, a scan of the machine reports it.
+        running = force.without_gone(outside, running, error)
+        return replace(running, follow_s=began_s + LOOK_S)
     except TierdError as error:
         running = replace(running, follow_s=began_s + LOOK_S)
         return force.troubled(outside, force.after_failure(outside, running, error), error, WHOLE)
@@ -60,20 +65,25 @@ def _looked(outside: Outside, running: Running, began_s: float) -> Running:
     before = running.applied
     found = groups_now(outside.sysfs, running.config)
     looked_s = outside.clock.monotonic()
-    # Both came with 6.15.
-    safe = running.capabilities.has(Feature.ops_filters)
-    later_s = max(LOOK_S if safe else CAREFUL_LOOK_S, (looked_s - began_s) / LOOK_SHARE)
+    kills = not features.refuses_safely(running.capabilities)
+    usual_s = CAREFUL_LOOK_S if kills and force.is_careful(outside, running) else LOOK_S
+    later_s = max(usual_s, (looked_s - began_s) / LOOK_SHARE)
     running = replace(running, follow_s=looked_s + later_s)
     observes = running.config.mode is Mode.observe
     roles = NO_ROLES if observes else running.tuning.shared.roles
     if before is None or (found == before.plan.groups and roles == running.roles):
         return running
-    wanted = replace(running, roles=roles)
-    changed, _ = force.planned(outside, wanted, partial(force.change_to, outside))
+    changed = filtered_anew(outside, replace(running, roles=roles))
     cost_s = outside.clock.monotonic() - looked_s
     rested_s = outside.clock.monotonic() + COMMIT_REST * cost_s
-    changed = replace(changed, follow_s=max(running.follow_s, rested_s), commit_s=cost_s)
-    if changed.applied is None or changed.applied.pids != before.pids:
+    return replace(changed, follow_s=max(running.follow_s, rested_s), commit_s=cost_s)
+
+
+def filtered_anew(outside: Outside, running: Running) -> Running:
+    """Commit the filters of the cgroups that there are now."""
+    before = running.applied
+    changed, _ = force.planned(outside, running, partial(force.change_to, outside))
+    if before is None or changed.applied is None or changed.applied.pids != before.pids:
         return changed
     # Only filters have changed, so what was learned of the schemes still holds.
     return replace(changed, tuning=running.tuning, refresh=running.refresh)

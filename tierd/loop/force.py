@@ -5,12 +5,11 @@ A failure is raised to the caller. `after_failure` says what runs after one.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar
 
 from tierd.errors import Conflict, TierdError
 from tierd.feedback import Tuning
-from tierd.kdamonds import apply
+from tierd.kdamonds import apply, inspection
 from tierd.kdamonds.applied import Applied, CgroupsGone, RolledBack, UndoFailed
 from tierd.loop import supervise
 from tierd.loop.outside import Outside
@@ -24,6 +23,11 @@ from tierd.record.snapshot import EventStatus, remember
 from tierd.sysfs import optional
 
 T = TypeVar("T")
+
+# Seconds for which plans are careful after a kdamond has ended, or commits have failed again and
+# again. Before 6.15 a commit ends a kdamond if it names a cgroup that has just gone. The kdamond
+# begins anew within seconds, so once an hour is bearable.
+CAREFUL_S = 3600.0
 
 # How many plans are tried if cgroups disappear while a plan is written. Writing takes at most half
 # a second. With three cgroups that go per second a third of the tries fail. If so many fail in a
@@ -76,27 +80,42 @@ def planned(outside: Outside, running: Running, act: Callable[[Running, Plan], T
 
     The new plan has no cgroups that appeared since, so the number of tries is limited.
     """
-    plan = partial(
-        plan_for,
+    only: frozenset[str] | None = None
+    for _ in range(PLANS_MAX - 1):
+        try:
+            return act(running, _plan(outside, running, only))
+        except CgroupsGone as error:
+            only = error.remaining
+            running = without_gone(outside, running, error)
+    return act(running, _plan(outside, running, only))
+
+
+def _plan(outside: Outside, running: Running, only: frozenset[str] | None) -> Plan:
+    return plan_for(
         outside.sysfs,
         running.topology,
         running.capabilities,
         running.config,
+        only=only,
         roles=running.roles,
         before=_before(outside, running),
+        careful=is_careful(outside, running),
     )
-    only: frozenset[str] | None = None
-    for _ in range(PLANS_MAX - 1):
-        try:
-            return act(running, plan(only=only))
-        except CgroupsGone as error:
-            only = error.remaining
-            running = _staged(running, error)
-    return act(running, plan(only=only))
 
 
-def _staged(running: Running, error: CgroupsGone) -> Running:
-    return running if error.staged is None else replace(running, applied=error.staged)
+def is_careful(outside: Outside, running: Running) -> bool:
+    """Return whether commits that name cgroups should be few for now."""
+    return outside.clock.monotonic() - running.careful_s < CAREFUL_S
+
+
+def without_gone(outside: Outside, running: Running, error: CgroupsGone) -> Running:
+    """Return the state after a change that named cgroups that are gone."""
+    applied = error.staged or running.applied
+    ended = applied is not None and not all(
+        one.alive for one in inspection.health(outside.kernel, applied)
+    )
+    careful_s = outside.clock.monotonic() if ended else running.careful_s
+    return replace(running, applied=applied, careful_s=careful_s)
 
 
 def _before(outside: Outside, running: Running) -> Mapping[str, str]:
@@ -116,7 +135,7 @@ def after_failure(outside: Outside, running: Running, error: TierdError) -> Runn
     if isinstance(error, RolledBack):
         return replace(running, applied=error.applied)
     if isinstance(error, CgroupsGone):
-        return _staged(running, error)
+        return without_gone(outside, running, error)
     if isinstance(error, Conflict | UndoFailed):
         # The tree belongs to somebody else, or is incomplete. After a wait, start again from the
         # state on disk, which adopts or replaces what is there.

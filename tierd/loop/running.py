@@ -74,6 +74,9 @@ class Running:
     """When to look next whether these groups have other cgroups."""
     commit_s: float = 0.0
     """How long it took to commit the filters of groups the last time."""
+    careful_s: float = -inf
+    """When a kdamond had last ended by itself, or commits had failed again and again because
+    cgroups go."""
     inverted_s: float = -inf
     """When it was last reported that pages were swapped in vain."""
     events: tuple[EventStatus, ...] = ()

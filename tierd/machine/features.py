@@ -223,6 +223,14 @@ def because(feature: Feature) -> str:
     return f"no {feature} (Linux {entry.since}): {entry.lost}"
 
 
+def refuses_safely(capabilities: Capabilities) -> bool:
+    """Return whether a kdamond goes on as before when it refuses a commit.
+
+    Before 6.15 it ends. The lists of filters by layer came with the same release.
+    """
+    return capabilities.has(Feature.ops_filters)
+
+
 def require_migration(capabilities: Capabilities) -> None:
     """Raise Unsupported if this kernel is known to lack a feature that tierd needs."""
     needed = {Feature.sysfs: "DAMON_SYSFS", Feature.paddr: "DAMON_PADDR", Feature.migrate: ""}

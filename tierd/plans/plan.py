@@ -200,6 +200,14 @@ class Sweep:
         return self.visit in (Visit.promote, Visit.demote, Visit.push)
 
     @property
+    def passes_cheaply(self) -> bool:
+        """Whether a page that it passes uses up less quota than one that it moves.
+
+        Where its gate is no watermark, the kernel has fail_charge too.
+        """
+        return self.visit is Visit.push and not self.gated
+
+    @property
     def beside(self) -> str:
         """The id of the migration by regions that has the same source, target and rate."""
         way = Direction.promote if self.visit is Visit.promote else Direction.demote

@@ -11,9 +11,10 @@ from tierd.topology import Node
 from tierd.units import format_duration_us, format_percent, format_size
 
 # What cannot be done of a plan.
-VISITS_CHECK_CGROUPS = (
-    "no visits to single pages: this kernel would check the cgroups of the configuration each "
-    "time, and fail if one has gone (Linux 7.2 need not)"
+VISITS_COMMIT_CGROUPS = (
+    "no visits to single pages for an hour: they need commits here, which name cgroups of the "
+    "configuration. Such commits have failed because cgroups go all the time, or a kdamond has "
+    "ended (Linux 7.2 needs no commits)"
 )
 SAMPLES_HIDE_TOUCHES = (
     "no visits to single pages: with so many monitoring.regions DAMON's samples would hide what "
@@ -21,7 +22,7 @@ SAMPLES_HIDE_TOUCHES = (
 )
 NOTHING_IS_PUSHED = (
     "shares: hot memory is not pushed down, only cold memory makes room (this takes visits to "
-    "single pages, and Linux 7.2)"
+    "single pages)"
 )
 
 

@@ -45,7 +45,8 @@ PUSH_ROUND_S = 10.0
 
 # A push passes the pages of other groups. A page that it passes uses up quota for a part of its
 # size: one over this number at least. So in a window a push passes up to so many times its quota,
-# and finds the pages of a small group too.
+# and finds the pages of a small group too. Without fail_charge (Linux 7.2) it uses up all of its
+# size, so the quota is for what is visited.
 PASSED_SHARE = 16
 
 _ROUND_S = {
@@ -123,7 +124,7 @@ def sweeps(
             target_node=target,
             kdamond=by_region[0].kdamond,
             scheme=scheme,
-            quota_bytes=_quota_bytes(visit, page_bytes, round_bytes, rate, window_us),
+            quota_bytes=_quota_bytes(visit, page_bytes, round_bytes, rate, window_us, gated=gated),
             window_us=window_us,
             page_bytes=page_bytes,
             round_bytes=round_bytes,
@@ -163,7 +164,7 @@ def scheme(sweep: Sweep, scope: Scope) -> Scheme:
             goals=() if sweep.gated else (goal,),
             weights=IN_ORDER,
             goal_tuner=GoalTuner.consist if sweep.gated else GoalTuner.temporal,
-            fail_charge=_charge(sweep) if sweep.visit is Visit.push else None,
+            fail_charge=_charge(sweep) if sweep.passes_cheaply else None,
         ),
         filters=_filters(sweep.visit, scope),
         gated=sweep.gated,
@@ -202,7 +203,13 @@ def _id(visit: Visit, node: int, target: int) -> str:
 
 
 def _quota_bytes(
-    visit: Visit, page_bytes: int, round_bytes: int, rate_bytes_per_s: float, window_us: int
+    visit: Visit,
+    page_bytes: int,
+    round_bytes: int,
+    rate_bytes_per_s: float,
+    window_us: int,
+    *,
+    gated: bool,
 ) -> int:
     """Return how much a sweep visits in one window: a whole number of pages.
 
@@ -211,7 +218,7 @@ def _quota_bytes(
     """
     round_s = _ROUND_S.get(visit, ROUND_S)
     speed = min(round_bytes / round_s, PAGES_PER_S_MAX * page_bytes)
-    if visit is Visit.push:
+    if visit is Visit.push and not gated:
         # Its quota is for what moves.
         speed = min(speed, rate_bytes_per_s)
     else:

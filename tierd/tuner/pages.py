@@ -254,7 +254,7 @@ def _push(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]
     )
     held = state.debts_bytes[sweep.id] > 0 or room.fits_bytes < fitting_bytes(sweep)
     held = held or _is_used_up(state.budgets[node], runs=before.is_open)
-    after, gate = push.step(before, seen, room, held=held)
+    after, gate = push.step(before, seen, room, held=held, passes_cheaply=sweep.passes_cheaply)
     turns = [one for one in now.sweeps if one.node == node and one.visit is Visit.push]
     return replace(state, pushes={**state.pushes, node: after}), Decided(
         {**{one.id: CLOSED for one in turns}, sweep.id: gate},

@@ -7,7 +7,7 @@ groups, also if they are hot. It runs while there is no room for what another gr
 from dataclasses import dataclass, replace
 
 from tierd.plans.plan import Visit
-from tierd.tuner.gate import CLOSED, Gate, Room, Seen, until
+from tierd.tuner.gate import CLOSED, YIELD_FIRST, Gate, Room, Seen, until, yield_share
 from tierd.units import format_size
 
 # Seconds for which room must lack before hot memory is pushed: cold memory of these groups may make
@@ -28,13 +28,21 @@ class Push:
     visited_bytes: int = 0
     """The memory that was visited in this round."""
     rounds: int = 0
+    yield_share: float = YIELD_FIRST
+    """The share of visited memory that went down lately."""
 
 
-def step(before: Push, seen: Seen, room: Room, *, held: bool) -> tuple[Push, Gate]:
-    """Return a push after a tick, and whether its sweep is open."""
+def step(
+    before: Push, seen: Seen, room: Room, *, held: bool, passes_cheaply: bool = True
+) -> tuple[Push, Gate]:
+    """Return a push after a tick, and whether its sweep is open.
+
+    If it `passes_cheaply`, its speed is that of what moves, and else that of what it visits.
+    """
     now = replace(
         before,
         visited_bytes=before.visited_bytes + seen.visited_bytes.get(Visit.push, 0),
+        yield_share=yield_share(before.yield_share, seen, Visit.push),
     )
     if now.visited_bytes >= seen.round_bytes:
         now = replace(now, visited_bytes=0, rounds=now.rounds + 1)
@@ -49,8 +57,8 @@ def step(before: Push, seen: Seen, room: Room, *, held: bool) -> tuple[Push, Gat
     early = bool(room.owed_bytes) and now.lacked_s < AFTER_S
     if held or early or wanted <= (0 if before.is_open else least):
         return replace(now, is_open=False), CLOSED
-    # Its speed is that of what moves, not of what it visits.
-    return replace(now, is_open=True), until(wanted, 1.0, seen)
+    share = 1.0 if passes_cheaply else now.yield_share
+    return replace(now, is_open=True), until(wanted, share, seen)
 
 
 def lacking_bytes(room: Room) -> float:

@@ -39,6 +39,16 @@ def test_it_closes_when_there_is_room() -> None:
     assert gate.after_s == pytest.approx(0.45)
 
 
+def test_where_what_it_passes_is_charged_it_lasts_as_long_as_its_yield_says() -> None:
+    passed = replace(SEEN, visited_bytes={Visit.push: 100 * MIB}, moved_bytes={Visit.push: 0})
+    now, _ = push.step(OPEN, passed, ROOM, held=False, passes_cheaply=False)
+    assert now.yield_share < OPEN.yield_share
+    half = replace(OPEN, yield_share=0.5)
+    _, gate = push.step(half, SEEN, ROOM, held=False, passes_cheaply=False)
+    # 45 MiB are lacking, and 50 MiB/s move.
+    assert gate.after_s == pytest.approx(0.9)
+
+
 def test_it_lasts_no_longer_than_the_least_group_can_give() -> None:
     _, gate = push.step(OPEN, SEEN, replace(ROOM, giving_bytes=20 * MIB), held=False)
     assert gate.after_s == pytest.approx(0.2)
