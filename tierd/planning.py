@@ -2,10 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from glob import escape
 
 from tierd import policy
-from tierd.configuration.config import Config, Mode, Promoter
-from tierd.machine import cgroups, discovery, features, interleave, numa_balancing, swap
+from tierd.configuration.config import (
+    BOUND,
+    CgroupClass,
+    CgroupMode,
+    Config,
+    Cpusets,
+    Mode,
+    Moves,
+    Promoter,
+    ShareClass,
+)
+from tierd.machine import cgroups, cpusets, discovery, features, interleave, numa_balancing, swap
 from tierd.machine.features import Capabilities
 from tierd.machine.sample_reader import watermarks
 from tierd.plans import groups
@@ -32,6 +43,7 @@ def plan_for(
     `before` has the former values of settings that tierd has changed, by path. If `careful`,
     commits that name cgroups are few.
     """
+    config = heeding(sysfs, config)
     floors = {marks.node: marks.floor_bytes for marks in watermarks(sysfs, topology)}
     found = cgroups.read(sysfs, cgroup_tops(config))
     if only is not None:
@@ -64,14 +76,29 @@ def plan_here(sysfs: Sysfs, config: Config, *, observe_only: bool = False) -> Pl
 
 def matches_here(sysfs: Sysfs, config: Config) -> tuple[Match, ...]:
     """Return the cgroups of each class now."""
-    found = cgroups.read(sysfs, cgroup_tops(config))
-    return match_classes(config.cgroups, found.own_bytes)
+    heeded = heeding(sysfs, config)
+    found = cgroups.read(sysfs, cgroup_tops(heeded))
+    return match_classes(heeded.cgroups, found.own_bytes)
 
 
 def groups_now(sysfs: Sysfs, config: Config) -> tuple[Group, ...]:
     """Return the groups of the configuration with the cgroups that they have now."""
-    found = cgroups.read(sysfs, groups.bases(config.shares))
-    return groups.match(config.shares, found.own_bytes)
+    shares = heeding(sysfs, config).shares
+    found = cgroups.read(sysfs, groups.bases(shares))
+    return groups.match(shares, found.own_bytes)
+
+
+def heeding(sysfs: Sysfs, config: Config) -> Config:
+    """Return a configuration that leaves alone what cpusets bind now, unless it ignores them."""
+    paths = cpusets.bound(sysfs) if config.cpusets is Cpusets.heed else ()
+    if not paths:
+        return config
+    if not config.shares:
+        left = CgroupClass(BOUND, CgroupMode.exclude, paths)
+        return replace(config, cgroups=(*config.cgroups, left))
+    # A cgroup is in the first class that has it. A path of a class may be a pattern.
+    alone = ShareClass(BOUND, tuple(escape(path) for path in paths), moves=Moves.none)
+    return replace(config, shares=(alone, *config.shares))
 
 
 def cgroup_tops(config: Config) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
-"""In a guest: idle memory under `memory.min` goes to the slow node, and nothing of it is reclaimed.
+"""In a guest: idle memory goes to the slow node although it is protected, but not if it is bound.
 
 A program in a cgroup of its own fills most of the fast node and is idle. All of its memory is under
-`memory.min`. First another program takes memory on the fast node, with the kernel alone. Then tierd
-runs while a hot set waits on the slow node. The machine has swap, so that pages could be reclaimed.
+`memory.min`: it moves, and nothing of it is reclaimed. A cpuset binds another idle one to the fast
+node: it stays. First another program takes memory on the fast node, with the kernel alone. Then
+tierd runs while a hot set waits on the slow node. The machine has swap, so that pages could be
+reclaimed.
 """
 
 import sys
@@ -17,6 +19,10 @@ from tests.e2e.inside import MIB, note
 FAST, SLOW = 0, 1
 CGROUPS = Path("/sys/fs/cgroup")
 GROUP = "guaranteed"
+
+# Its cpuset has the fast node only.
+BOUND = "bound"
+BOUND_BYTES = 32 * MIB
 
 IDLE_BYTES = 256 * MIB
 MIN_BYTES = 320 * MIB
@@ -42,6 +48,15 @@ def enter(sets: WorkloadSets) -> None:
     (folder / "cgroup.procs").write_text(str(sets.pid))
 
 
+def bind(sets: WorkloadSets) -> None:
+    """Put a workload into a cgroup that may use the memory of the fast node only."""
+    sets.ask("flush 2000")
+    folder = CGROUPS / BOUND
+    folder.mkdir()
+    (folder / "cpuset.mems").write_text(str(FAST))
+    (folder / "cgroup.procs").write_text(str(sets.pid))
+
+
 def protected() -> dict[str, Any]:
     """Return what the kernel says of the cgroup: its size, its place, and what was reclaimed."""
     folder = CGROUPS / GROUP
@@ -58,11 +73,14 @@ def protected() -> dict[str, Any]:
 
 def main() -> int:
     sets = inside.begin()
-    (CGROUPS / "cgroup.subtree_control").write_text("+memory")
+    (CGROUPS / "cgroup.subtree_control").write_text("+memory +cpuset")
     swapped.swap_on()
     tenant = WorkloadSets(sets.program, sets.folder)
     enter(tenant)
     tenant.place("idle", FAST, IDLE_BYTES, only=True)
+    resident = WorkloadSets(sets.program, sets.folder)
+    bind(resident)
+    resident.place("idle", FAST, BOUND_BYTES, only=True)
     facts: dict[str, Any] = {"before": protected()}
 
     inside.put(inside.DEMOTION_ENABLED, "1")
@@ -82,6 +100,7 @@ def main() -> int:
     inside.within(lambda: sets.where("hot").get(FAST, 0) >= wanted, ARRIVAL_S_MAX)
     time.sleep(SETTLE_S)
     facts["after"] = {**protected(), "hot": sets.where("hot"), "idle": tenant.where("idle")}
+    facts["bound"] = resident.where("idle")
     note(f"with tierd {facts['after']}")
     facts["checked"] = tenant.ask("check idle")
     facts["exit"] = daemon.stop()

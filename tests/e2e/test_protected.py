@@ -1,4 +1,4 @@
-"""On a real kernel idle memory under `memory.min` goes to the slow node, and none is reclaimed."""
+"""On a real kernel idle memory goes down although it is protected, but not if it is bound."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.sets import PAGE
 from tests.e2e.boots import told
-from tests.e2e.protected import ARRIVED_SHARE, FAST, HOT_BYTES, IDLE_BYTES, SLOW
+from tests.e2e.protected import ARRIVED_SHARE, BOUND_BYTES, FAST, HOT_BYTES, IDLE_BYTES, SLOW
 from tierd.sim import machine_model
 
 pytestmark = [pytest.mark.vm, pytest.mark.rare]
@@ -17,7 +17,7 @@ MOVED_BYTES = HOT_BYTES / 2
 Facts = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["7.2"])
+@pytest.fixture(scope="module", params=["6.12", "7.2"])
 def facts(request: pytest.FixtureRequest) -> Facts:
     found: Facts = told(request.param, machine_model.load("two-tier"), "protected")
     return found
@@ -37,6 +37,10 @@ def test_the_kernel_alone_takes_memory_of_others(facts: Facts) -> None:
 def test_with_tierd_idle_protected_memory_makes_room_for_hot_memory(facts: Facts) -> None:
     assert on(facts["after"], SLOW) >= MOVED_BYTES
     assert facts["after"]["hot"].get(str(FAST), 0) >= ARRIVED_SHARE * HOT_BYTES / PAGE
+
+
+def test_what_a_cpuset_binds_stays(facts: Facts) -> None:
+    assert facts["bound"] == {str(FAST): BOUND_BYTES // PAGE}
 
 
 def test_none_of_it_is_reclaimed(facts: Facts) -> None:

@@ -6,8 +6,16 @@ from functools import partial
 
 import pytest
 
-from tests.sim.loop import Loop, filtered, loop
-from tierd.configuration.config import CgroupClass, CgroupMode, Config, ShareClass
+from tests.contract.sets import PAGE as PAGE_BYTES
+from tests.sim.loop import MIB, Loop, filtered, loop
+from tierd.configuration.config import (
+    BOUND,
+    CgroupClass,
+    CgroupMode,
+    Config,
+    Cpusets,
+    ShareClass,
+)
 from tierd.errors import ExitCode
 from tierd.kdamonds.applied import CgroupsGone
 from tierd.loop import daemon, force
@@ -19,6 +27,7 @@ from tierd.plans.reasons import VISITS_COMMIT_CGROUPS
 from tierd.plans.scope import FILTERS_MAX
 from tierd.record.snapshot import State
 from tierd.serving.inbox import Verb
+from tierd.sim.memory import PageSet
 from tierd.sim.sim_kernel import SimKernel
 from tierd.views import planned
 
@@ -250,3 +259,41 @@ def test_filters_that_the_kernel_refuses_are_made_again_without_what_has_gone() 
     assert not {"degraded", "kdamond_died", "replanned"} & set(made.names())
     assert len({one.pid for snapshot in made.snapshots for one in snapshot.kdamonds}) == 2
     assert made.snapshots[-1].state is State.active
+
+
+@pytest.mark.parametrize("series", ["6.12", "7.3"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_memory_that_a_cpuset_binds_stays_unless_cpusets_are_ignored(
+    series: str, shared: bool
+) -> None:
+    shares = (ShareClass("pods", ("/pods",)),) if shared else ()
+    for cpusets, stays in ((Cpusets.heed, True), (Cpusets.ignore, False)):
+        made = loop(series, config=Config(shares=shares, cpusets=cpusets))
+        made.kernel.add_cgroup("/pods")
+        for path, mems, rate_hz, mib, node in (
+            ("/pods/bound", "0", 0.0, 150, 0),
+            ("/pods/free", "", 0.0, 250, 0),
+            ("/pods/hot", "", 100.0, 90, 1),
+        ):
+            made.kernel.add_cgroup(path, mems)
+            made.kernel.memory.add_set(PageSet(path, rate_hz, cgroup=path))
+            made.kernel.memory.populate(path, mib * MIB // PAGE_BYTES, (node,))
+        made.run(40)
+        bound, free, hot = (
+            made.kernel.memory.cgroup_pages(path, 0) * PAGE_BYTES // MIB
+            for path in ("/pods/bound", "/pods/free", "/pods/hot")
+        )
+        assert (bound == 150) is stays
+        assert free < 230
+        assert hot >= 80
+
+
+def test_what_a_cpuset_binds_is_found_later_too_and_is_said() -> None:
+    made = loop("7.3")
+    made.do(5, lambda: made.kernel.add_cgroup("/bound", "0"))
+    seen: list[set[str]] = []
+    made.do(RESCAN_S + 3, lambda: seen.append(filtered(made.kernel)))
+    made.run(RESCAN_S + 5)
+    assert seen == [{"/bound"}]
+    plan = plan_here(made.kernel, made.config)
+    assert [(one.name, one.cgroups) for one in plan.cgroups] == [(BOUND, ("/bound",))]

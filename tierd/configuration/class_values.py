@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from tierd.configuration.config import (
+    BOUND,
     REST,
     WEIGHT,
     CgroupClass,
@@ -153,6 +154,8 @@ def _cgroup_class(name: YamlScalar, body: YamlMapping, found: _Found) -> CgroupC
 def _share_class(name: YamlScalar, body: YamlMapping, found: _Found) -> ShareClass | None:
     if name.text == REST:
         found.wrong(name, f"expected another name: {REST} is all other memory")
+    if name.text == BOUND:
+        found.wrong(name, f"expected another name: {BOUND} is all memory that a cpuset binds")
         return None
     paths: tuple[str, ...] = ()
     values: dict[str, Any] = {}

@@ -37,6 +37,13 @@ class OnConflict(StrEnum):
     take_over = "take_over"
 
 
+class Cpusets(StrEnum):
+    """Whether memory that a cpuset binds to some of the nodes stays where it is."""
+
+    heed = "heed"
+    ignore = "ignore"
+
+
 class CgroupMode(StrEnum):
     include = "include"
     exclude = "exclude"
@@ -54,7 +61,10 @@ class CgroupClass:
 # The name of the class of all memory that is in no class of `shares`.
 REST = "rest"
 
-# The weight of a class for which none is set, and of that class.
+# The name of the class of all memory that a cpuset binds to some of the nodes.
+BOUND = "cpusets"
+
+# The weight of a class for which none is set, and of the rest.
 WEIGHT = 100
 
 
@@ -133,6 +143,7 @@ class Config:
     """Pairs of a node and its bytes per second; None uses those of firmware."""
     cgroups: tuple[CgroupClass, ...] = ()
     shares: tuple[ShareClass, ...] = ()
+    cpusets: Cpusets = Cpusets.heed
     on_stop: OnStop = OnStop.restore
     on_conflict: OnConflict = OnConflict.refuse
     manage_demotion_enabled: bool = False

@@ -10,6 +10,7 @@ from enum import StrEnum
 from tierd.configuration import class_values, valuetypes
 from tierd.configuration.config import (
     Config,
+    Cpusets,
     Mode,
     OnConflict,
     OnStop,
@@ -209,6 +210,16 @@ _BASIC = (
         "and down), up (tierd never sends it down or to swap, though it is idle), or none (it is "
         "left where it is, as an excluded cgroup of `cgroups`). The tuner must be demand or auto, "
         "and `cgroups` must be empty.",
+    ),
+    Setting(
+        ("cpusets",),
+        "cpusets",
+        valuetypes.words(Cpusets),
+        ReloadEffect.plan,
+        "ignore",
+        "Whether memory of cgroups that a cpuset binds to some of the nodes stays where it is: "
+        "heed leaves it alone, ignore moves it as all other memory. DAMON itself ignores cpusets. "
+        "A new cgroup is found within a minute. Only the unified cgroup tree (v2) is read.",
     ),
     Setting(
         ("on_stop",),

@@ -102,12 +102,13 @@ def _said(source: Source, path: str) -> list[str]:
     said, config = [whoview.IN_USE], source.config
     if config.shares:
         return [*said, *_shared(source, path)]
-    if not config.cgroups:
-        return [*said, "No cgroup class is configured: tierd may move the memory of all cgroups."]
     try:
-        matches = [one for one in matches_here(source.sysfs, config) if path in one.cgroups]
+        classes = matches_here(source.sysfs, config)
     except TierdError as error:
         return [*said, f"Which class it is in is not known: {error}."]
+    if not classes:
+        return [*said, "No cgroup class is configured: tierd may move the memory of all cgroups."]
+    matches = [one for one in classes if path in one.cgroups]
     if not matches:
         return [*said, "It is in no cgroup class."]
     return [*said, *(f"It is in the cgroup class {one.name} ({one.mode})." for one in matches)]

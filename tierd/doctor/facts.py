@@ -15,6 +15,7 @@ from tierd.kdamonds.ownership import Standing, standing
 from tierd.kdamonds.saved import SavedState
 from tierd.machine import (
     cgroups,
+    cpusets,
     cputime,
     discovery,
     features,
@@ -97,6 +98,8 @@ class Facts:
     thp: str | Unreadable | None
     processes: tuple[Process, ...] | Unreadable
     hotplug: Hotplug | Unreadable | None
+    bound: tuple[str, ...] | Unreadable
+    """The cgroups that a cpuset binds to some of the nodes."""
 
 
 def read(
@@ -143,6 +146,7 @@ def read(
         hotplug=topology
         if isinstance(topology, Unreadable)
         else _try(lambda: hotplug.read(sysfs, topology.page_bytes)),
+        bound=_try(lambda: cpusets.bound(sysfs)),
     )
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from tierd.configuration.config import Promoter, ShareClass
+from tierd.configuration.config import Cpusets, Promoter, ShareClass
 from tierd.doctor.facts import NUMA_BALANCING_KEY, Facts, Unreadable
 from tierd.doctor.findings import Check, Outcome, fail, needed, ok, skip, warn
 from tierd.errors import ExitCode
@@ -174,9 +174,16 @@ def _bound(facts: Facts) -> Outcome:
     listed, topology = needed(facts.processes), facts.topology
     if isinstance(topology, Unreadable):
         return skip("the nodes could not be read: see TD005")
-    bound = [text for process in listed if (text := _binding(process, topology))]
+    heeded = _heeded(facts)
+    known = tuple(node.id for node in topology.nodes)
+    # A process does not tell its cgroup. What a cpuset of the unified tree binds is left alone.
+    nodes = () if heeded else known
+    bound = [text for process in listed if (text := _binding(process, nodes))]
     if not bound:
         more = "" if facts.is_root else "; only root can see bindings by mempolicy"
+        if heeded:
+            what = "1 cgroup is" if heeded == 1 else f"{heeded} cgroups are"
+            return ok(f"{what} bound by a cpuset, and left alone{more}")
         return ok(f"no large program is bound to only some of the nodes{more}")
     rest = f" and {len(bound) - NAMED_MAX} more" if len(bound) > NAMED_MAX else ""
     return warn(
@@ -187,11 +194,19 @@ def _bound(facts: Facts) -> Outcome:
     )
 
 
-def _binding(process: Process, topology: Topology) -> str | None:
+def _heeded(facts: Facts) -> int:
+    """Return how many cgroups are left alone because a cpuset binds them."""
+    if isinstance(facts.bound, Unreadable) or isinstance(facts.config, Unreadable):
+        return 0
+    return len(facts.bound) if facts.config.cpusets is Cpusets.heed else 0
+
+
+def _binding(process: Process, nodes: tuple[int, ...]) -> str | None:
+    """Return how a program is bound; by its cpuset, if it may not use all of these nodes."""
     if process.rss_bytes < BOUND_BYTES_MIN:
         return None
     who = f"{process.name} (pid {process.pid}, {format_size(process.rss_bytes)})"
-    if any(node.id not in process.mems_allowed for node in topology.nodes):
+    if any(node not in process.mems_allowed for node in nodes):
         return f"{who} to nodes {format_ids(process.mems_allowed)} by its cpuset"
     if process.bound_bytes is not None and process.bound_bytes >= BOUND_BYTES_MIN:
         return f"{who} by mempolicy ({format_size(process.bound_bytes)})"
@@ -382,8 +397,9 @@ CHECKS = (
         "bound programs",
         "Is a large program bound to only some of the nodes?",
         "DAMON moves physical pages and ignores cpusets and mempolicy. So memory of a program that "
-        "is bound to one node, by numactl or by a cpuset, may move to another node. If that "
-        "matters, exclude the program's cgroup in the configuration. Programs smaller than 64 MiB "
+        "is bound to one node by numactl may move to another node. If that matters, exclude the "
+        "program's cgroup in the configuration. What a cpuset of the unified cgroup tree binds is "
+        "left alone, unless `cpusets: ignore` is set. Programs smaller than 64 MiB "
         "are not checked. Bindings by mempolicy are checked for the 20 largest programs, and not "
         "for a program larger than 64 GiB.",
         _bound,

@@ -35,6 +35,7 @@ from tierd.sim.scheduler import Scheduler
 from tierd.sim.state_commands import KdamondsDirectory, KernelParts
 from tierd.sim.workload import Workload
 from tierd.sysfs import SysfsError
+from tierd.units import format_ids
 
 T = TypeVar("T")
 
@@ -237,12 +238,18 @@ class SimKernel:
         """Unplug all memory of a node, or plug it in again."""
         self._blocks.set_node(nid, online=online)
 
-    def add_cgroup(self, path: str) -> None:
-        """Create a memory cgroup with a path such as "/a/b"."""
+    def add_cgroup(self, path: str, mems: str = "") -> None:
+        """Create a memory cgroup with a path such as "/a/b".
+
+        If a cpuset binds it to some of the nodes, `mems` lists them.
+        """
         self.cgroups.add(path)
         folder = self._files.make(f"{CGROUPS}{path}".rstrip("/"))
         folder.put("cgroup.controllers", Live(lambda: "memory"))
+        folder.put("cgroup.subtree_control", Live(lambda: "cpuset memory"))
         folder.put("cgroup.procs", Live(lambda: "", lambda _: None))
+        everywhere = format_ids(self.memory.nodes)
+        folder.put("cpuset.mems.effective", Live(lambda: mems or everywhere))
         folder.put("memory.current", Live(lambda: str(self._cgroup_bytes(path))))
         folder.put("memory.numa_stat", Live(lambda: self._cgroup_numa_stat(path)))
 

@@ -7,6 +7,7 @@ from tierd.configuration.config import (
     CgroupClass,
     CgroupMode,
     Config,
+    Cpusets,
     Mode,
     OnConflict,
     OnStop,
@@ -52,6 +53,7 @@ cgroups:
     exclude: /d.slice
 on_stop: keep
 on_conflict: take_over
+cpusets: ignore
 neighbours: {damon_stat: leave, demotion_enabled: on}
 metrics: {address: "[::1]:80", textfile: /var/lib/x/tierd.prom}
 promotion: {min_accesses: 10%, min_age: 1.5s, fill: 99%}
@@ -79,6 +81,7 @@ loop: {window: 2s, tick: 3s}
         ),
         on_stop=OnStop.keep,
         on_conflict=OnConflict.take_over,
+        cpusets=Cpusets.ignore,
         manage_demotion_enabled=True,
         manage_damon_stat=False,
         metrics_address="[::1]:80",
