@@ -49,11 +49,15 @@ def enter(sets: WorkloadSets) -> None:
 
 
 def bind(sets: WorkloadSets) -> None:
-    """Put a workload into a cgroup that may use the memory of the fast node only."""
+    """Put a workload into a cgroup that may use the memory of the fast node only.
+
+    It is protected as well: the kernel swaps out what it may not demote, and 6.12 demotes it.
+    """
     sets.ask("flush 2000")
     folder = CGROUPS / BOUND
     folder.mkdir()
     (folder / "cpuset.mems").write_text(str(FAST))
+    (folder / "memory.min").write_text(str(MIN_BYTES))
     (folder / "cgroup.procs").write_text(str(sets.pid))
 
 
@@ -88,6 +92,7 @@ def main() -> int:
     sets.place("burst", FAST, BURST_BYTES, only=True)
     # Where the kernel took what it needed.
     facts["kernel"] = {**protected(), "other": sets.where("other")}
+    facts["bound_before"] = resident.where("idle")
     sets.free("burst")
     note(f"kernel alone {facts['kernel']}")
 
@@ -101,6 +106,7 @@ def main() -> int:
     time.sleep(SETTLE_S)
     facts["after"] = {**protected(), "hot": sets.where("hot"), "idle": tenant.where("idle")}
     facts["bound"] = resident.where("idle")
+    note(f"bound {facts['bound']}")
     note(f"with tierd {facts['after']}")
     facts["checked"] = tenant.ask("check idle")
     facts["exit"] = daemon.stop()

@@ -40,13 +40,15 @@ def test_with_tierd_idle_protected_memory_makes_room_for_hot_memory(facts: Facts
 
 
 def test_what_a_cpuset_binds_stays(facts: Facts) -> None:
-    assert facts["bound"] == {str(FAST): BOUND_BYTES // PAGE}
+    assert facts["bound_before"] == {str(FAST): BOUND_BYTES // PAGE}
+    assert facts["bound"] == facts["bound_before"]
 
 
 def test_none_of_it_is_reclaimed(facts: Facts) -> None:
     after = facts["after"]
     assert after["counts"] == dict.fromkeys(after["counts"], 0)
-    assert {"pswpout", "pgsteal"} <= after["counts"].keys()
+    # 6.12 does not count pswpout for a cgroup.
+    assert "pgsteal" in after["counts"]
     assert after["swap"] == 0
     assert after["current"] >= facts["before"]["current"]
     # Every page is on a node, and still holds what was written to it.
