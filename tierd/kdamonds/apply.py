@@ -225,7 +225,8 @@ def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
     commits = {one: Command.commit if one in gated else Command.commit_goals for one in indices}
     for index in indices:
         kernel.require_running(index, "the last tick", applied.pids[index])
-    if gated:
+    names_cgroups = bool(applied.plan.cgroups or applied.plan.groups)
+    if gated and names_cgroups:
         require_cgroups(kernel, applied.saved.writes)
     before = tuple(Write(write.path, kernel.sysfs.reread(write.path)) for write in changes)
     try:
@@ -237,7 +238,7 @@ def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
         for index in indices:
             kernel.command(index, commits[index], applied.pids[index])
     except TierdError as error:
-        if gated:
+        if gated and names_cgroups:
             # The former gates cannot be committed either.
             require_cgroups(kernel, applied.saved.writes)
         attempts = Attempts()
