@@ -34,7 +34,7 @@ def machine() -> MachineModel:
     return replace(two_tier, nodes=tuple(replace(node, size_mib=size) for node, size in nodes))
 
 
-# Before 7.2 a group stayed at 93 % of its share for five minutes in one boot of seven, and before
+# Before 7.2 a group stayed at 93 % of its share for five minutes in one boot of five, and before
 # 6.15 a cgroup that goes may end a kdamond. docs/benchmarks/missed.md has the figures, and
 # tests/sim/test_shares.py runs these kernels.
 @pytest.fixture(scope="module", params=["7.2"])
