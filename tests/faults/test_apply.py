@@ -52,6 +52,8 @@ def cases(faults: tuple[Fault, ...]) -> pytest.MarkDecorator:
             for scenario in SCENARIOS
             for series in scenario.series
             for fault in faults
+            # From 6.15 on a commit that ends a kdamond is an error of its write.
+            if fault is not Fault.ended_late or series == "6.12"
         ],
     )
 

@@ -8,7 +8,7 @@ everything is as before.
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -24,7 +24,8 @@ from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.ownership import ALTERED_HINT
 from tierd.loop.running import Running
 from tierd.loop.supervise import RETRY_S_MAX
-from tierd.plans.plan import Migration
+from tierd.plans.damon import GATE_CLOSED, gate_paths
+from tierd.plans.plan import Migration, Sweep
 from tierd.record.snapshot import EventStatus, Snapshot, State
 from tierd.serving.inbox import Event
 from tierd.sim import machine_model
@@ -291,6 +292,8 @@ class World:
         for kdamond in running.applied.plan.watches if running.paused else ():
             self._require_rest(kdamond.index)
         for item in running.applied.plan.migrations:
+            if self._is_closed(item.id, running.applied.plan.sweeps):
+                continue
             quotas = self.kernel.effective_bytes(item.kdamond) if self._stands(item.kdamond) else ()
             if quotas and quotas[item.scheme] > self._quota_max(item, running):
                 raise Broken(f"{item.id} may move {quotas[item.scheme]} bytes a window")
@@ -304,6 +307,13 @@ class World:
             held, until_s = item.quota_bytes_max, inf
         self.quotas_max[item.id] = (held, until_s)
         return held
+
+    def _is_closed(self, name: str, sweeps: Iterable[Sweep]) -> bool:
+        """Return whether watermarks keep a sweep closed. Its quota is from when it was open."""
+        gated = [one for one in sweeps if one.id == name and one.gated]
+        paths = [path for one in gated for path in gate_paths(one.kdamond, one.scheme)]
+        with unrefused(self.kernel):
+            return any(self.kernel.read(one) == GATE_CLOSED for one in paths)
 
     def _look_at_state(self, snapshot: Snapshot, running: Running) -> None:
         """Check that only a user ends a pause, and that trouble ends when its cause has gone."""
