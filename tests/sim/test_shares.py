@@ -208,7 +208,8 @@ def test_memory_of_a_class_goes_only_where_it_may(series: str) -> None:
     assert min(second[protected] for second in seen.above.values()) >= 130 * MIB
     last = seen.above[29]
     assert last[protected] >= (130 + 0.9 * 40) * MIB
-    assert last[busy] >= 0.9 * 70 * MIB
+    # Its last pages go down and come up again.
+    assert max(seen.above[second][busy] for second in range(20, 30)) >= 0.95 * 70 * MIB
     assert last[idle] <= 60 * MIB
     # What cannot move is no share of others, and nobody asks for it.
     status = seen.last(29)

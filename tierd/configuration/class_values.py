@@ -152,10 +152,9 @@ def _cgroup_class(name: YamlScalar, body: YamlMapping, found: _Found) -> CgroupC
 
 
 def _share_class(name: YamlScalar, body: YamlMapping, found: _Found) -> ShareClass | None:
-    if name.text == REST:
-        found.wrong(name, f"expected another name: {REST} is all other memory")
-    if name.text == BOUND:
-        found.wrong(name, f"expected another name: {BOUND} is all memory that a cpuset binds")
+    taken = {REST: "all other memory", BOUND: "all memory that a cpuset binds"}
+    if name.text in taken:
+        found.wrong(name, f"expected another name: {name.text} is {taken[name.text]}")
         return None
     paths: tuple[str, ...] = ()
     values: dict[str, Any] = {}

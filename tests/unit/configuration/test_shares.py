@@ -48,6 +48,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("shares: 5\n", "expected classes by name"),
         ("shares: {web: {floor: 20%}}\n", "web: expected paths"),
         ("shares: {rest: {paths: [/w]}}\n", "rest is all other memory"),
+        ("shares: {cpusets: {paths: [/w]}}\n", "cpusets is all memory that a cpuset binds"),
         (
             "shares: {web: {paths: [/w], flor: 20%}}\n",
             "floor, ceiling, weight, moves",
