@@ -120,14 +120,15 @@ def demoted(sets: WorkloadSets, item: Mapping[str, Any], *, slow: bool) -> dict[
     where: Counter[int] = Counter()
 
     def fill() -> None:
-        # The sets are small, and leave a little less free than the headroom, so that demotion acts.
-        # If a set were too large, or other pages came meanwhile, the node would run out of memory.
+        # The sets leave a little less free than the headroom, so that demotion acts. Other pages
+        # may come while a set is made. So a set takes half of the room, and the next one looks
+        # anew: without memory the kernel would end the workload.
         while len(placed) < FILLS_MAX:
             room = inside.free_bytes(source) - wanted_free * 7 // 8
             if room < MIB:
                 return
             name = f"cold-{source}-{target}-{len(placed)}"
-            placed[name] = min(room, PIECE_BYTES) // PAGE
+            placed[name] = min(max(MIB, room // 2), PIECE_BYTES) // PAGE
             sets.place(name, source, placed[name] * PAGE, only=True)
 
     def refill() -> None:

@@ -142,6 +142,14 @@ class Climb:
         return self.stage in (Stage.clears, Stage.takes, Stage.goes_round)
 
     @property
+    def clears_pages(self) -> bool:
+        """True if a sweep of this round has cleared pages lately, or will soon.
+
+        A round that waits for room may wait for long, and clears nothing meanwhile.
+        """
+        return self.stage not in (Stage.rests, Stage.waits)
+
+    @property
     def wants_room(self) -> bool:
         """True while a round that needs room is under way, or follows soon."""
         if self.fills:

@@ -222,8 +222,10 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     most_s = max(least_s, IDLE_S_FIRST) if room.is_short else before.learned_s
     before = replace(before, idle_s=min(before.learned_s, most_s))
     sweep, ages = now.turn(node, Visit.demote, before.rounds), now.turn(node, Visit.age, 0)
-    # A climb from this node clears its pages, so that all of them would look idle soon after.
-    cleared = node in state.climbs and state.climbs[node].stage is not Stage.rests
+    # A climb from this node clears its pages, so that all of them would look idle soon after. A
+    # climb that waits for room must not stop this descent: the node above may have no room because
+    # this one has none.
+    cleared = state.climb(node).clears_pages
     if cleared:
         before = replace(before, cleared=(), visited_bytes=0)
     runs = before.is_open or bool(before.cleared)

@@ -322,3 +322,16 @@ def test_a_node_in_the_middle_sends_nothing_down_while_its_pages_are_cleared() -
     assert (state.descents[1].visited_bytes, state.descents[1].cleared) == (0, ())
     rests = PagesState(climbs={1: Climb(stage_ends_s=60.0), 2: Climb(stage_ends_s=60.0)})
     assert pages.decide(rests, short)[1].gates["age-pages-1"].is_open
+
+
+def test_a_node_in_the_middle_makes_room_while_its_own_pages_wait_to_come_up() -> None:
+    """They wait for room on the fastest node, and its cold pages wait for room on this one."""
+    waits = Climb(stage=Stage.waits, stage_ends_s=60.0, took_s=5.0)
+    state = PagesState(
+        climbs={1: waits, 2: Climb(stage_ends_s=60.0)},
+        descents={1: Descent(is_open=True, clock_s=9.0, cleared=(Piece(50 * MIB, 0.0),))},
+    )
+    full = tick(THREE, free_bytes=FLOOR, tried={"age-pages-1": 50 * MIB})
+    state, decided = pages.decide(state, full)
+    assert state.climbs[1].stage is Stage.waits
+    assert decided.gates["demote-pages-1-2"].is_open
