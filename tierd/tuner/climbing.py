@@ -89,6 +89,9 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
             return _holding(_waited(now, seen, room), seen, room)
         case Stage.waits:
             now = _waited(now, seen, room)
+            if now.fills and not begins and not room.stopped:
+                # It has used the room that was left. Nothing goes down for it, so none will come.
+                return _ended(now, seen, room, lag)
             lacks_room = not begins and now.waited_s > max(idle_s, now.took_s)
             if now.gain.in_vain or (lacks_room and _tells(now, seen)):
                 return _ended(now, seen, room, lag)

@@ -86,6 +86,16 @@ def test_a_round_that_uses_the_room_that_is_left_is_paid_for_too() -> None:
     assert after.stage_ends_s == pytest.approx(240)
 
 
+def test_a_round_that_uses_the_room_that_is_left_does_not_wait_for_more() -> None:
+    """Nothing goes down for it, so no wait would end. It may have visited a small part only."""
+    waits = replace(in_vain(5), stage=Stage.waits, fills=True, cleared_bytes=ROUND // 10)
+    after, _ = climbing.step(waits, visited(), USED, IDLE_S)
+    assert after.stage is Stage.rests
+    assert not after.fills
+    held = replace(USED, stopped="tasks wait for memory")
+    assert climbing.step(waits, visited(), held, IDLE_S)[0].stage is Stage.waits
+
+
 def test_where_rounds_take_long_the_check_for_gain_says_how_long_to_rest() -> None:
     last = taking(heat=JUDGED, touches=came(5 * MIB), vain_rounds=1, stage=Stage.drains)
     seen = replace(visited(behind=0, heat=100.0), is_long=True)
