@@ -70,9 +70,8 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
-    begins = now.may_begin(room)
     match now.stage:
-        case Stage.rests if begins and now.is_rested(room):
+        case Stage.rests if now.may_begin(room) and now.is_rested(room):
             return _beginning(now, seen, room, lag)
         case Stage.goes_round:
             return _going_round(now, seen, room, lag)
@@ -88,17 +87,22 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         case Stage.holds:
             return _holding(_waited(now, seen, room), seen, room)
         case Stage.waits:
-            now = _waited(now, seen, room)
-            if now.fills and not begins and not room.stopped:
-                # It has used the room that was left. Nothing goes down for it, so none will come.
-                return _ended(now, seen, room, lag)
-            lacks_room = not begins and now.waited_s > max(idle_s, now.took_s)
-            if now.gain.in_vain or (lacks_room and _tells(now, seen)):
-                return _ended(now, seen, room, lag)
-            return _clearing(now, seen) if begins else (now, {})
+            return _waiting(_waited(now, seen, room), seen, room, lag, idle_s)
         case _:
             pass
     return now, {}
+
+
+def _waiting(now: Climb, seen: Seen, room: Room, lag: Limit, idle_s: float) -> tuple[Climb, Gates]:
+    """Go on when there is room, or end a round that waits in vain."""
+    begins = now.may_begin(room)
+    if now.fills and not begins and not room.stopped:
+        # It has used the room that was left. Nothing goes down for it, so none will come.
+        return _ended(now, seen, room, lag)
+    lacks_room = not begins and now.waited_s > max(idle_s, now.took_s)
+    if now.gain.in_vain or (lacks_room and _tells(now, seen)):
+        return _ended(now, seen, room, lag)
+    return _clearing(now, seen) if begins else (now, {})
 
 
 def _stopped(now: Climb, seen: Seen) -> Climb:
