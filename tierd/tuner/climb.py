@@ -12,6 +12,7 @@ from tierd.tuner.gain import REST_S_MAX, Gain
 from tierd.tuner.gate import YIELD_FIRST, Room, Seen
 from tierd.tuner.lag import is_roomy
 from tierd.tuner.touches import Touches
+from tierd.tuner.trade import Trade
 
 # Promotion begins when this part of the room ahead is free, and waits when nothing is. Between the
 # two, both sweeps run for a while.
@@ -105,6 +106,8 @@ class Climb:
     """What is expected to come up in the next round, if the last one says that."""
     touches: Touches = field(default_factory=Touches)
     """What the visits of this round saw, and those of the rounds since heat last rose."""
+    trade: Trade = field(default_factory=Trade)
+    """What demotion from the node above found in this round."""
     rounds: int = 0
     rounds_since_rise: int = 0
     """The rounds that needed room and were not long, since heat last rose."""

@@ -9,12 +9,13 @@ from math import inf
 
 from tierd.plans.plan import Visit
 from tierd.plans.visits import VISITED_PER_RATE_MAX
-from tierd.tuner import climb_heat, gain, touches
+from tierd.tuner import climb_heat, gain, touches, trade
 from tierd.tuner.climb import AHEAD_SHARE_MIN, NEXT_ROUND, REST_S_MIN, Climb, Stage
 from tierd.tuner.climb_heat import HEAT_S
 from tierd.tuner.gain import REST_S_MAX, Gain, Reading
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Gates, Room, Seen, until, yield_share
 from tierd.tuner.lag import GROWTH, Limit, is_roomy, limit
+from tierd.tuner.trade import Trade
 
 # The sweep that promotes is close to the other one if it is behind by so many seconds at most. If a
 # command takes a tenth of a second, it cannot be closer.
@@ -68,6 +69,9 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         now,
         lasted_s=now.lasted_s + seen.seconds,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
+        trade=trade.add(
+            now.trade, seen.above_visited_bytes, seen.above_moved_bytes, seen.above_idle_s
+        ),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
     match now.stage:
@@ -145,6 +149,7 @@ def _begun(now: Climb) -> Climb:
         lap_waited_s=0.0,
         cleared_bytes=0,
         touches=now.touches.begun(),
+        trade=Trade(),
         gain=replace(now.gain, in_vain=False),
     )
 
@@ -438,7 +443,11 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
 def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
     """Return a climb after a round that `fills` free room or not: the next lag, and its rest."""
     helped = (
-        now.heat.least is None or now.touches.cooled or now.heat.has_fallen or fills
+        now.heat.least is None
+        or now.touches.cooled
+        or now.heat.has_fallen
+        or now.trade.is_worth_it(now.touches.hz)
+        or fills
     ) and not now.gain.in_vain
     lacked_room = _lacked_room(now.waited_s, now.took_s)
     took_s = now.took_s + now.waited_s

@@ -143,6 +143,12 @@ class Seen:
     heat: float = 0.0
     heat_above: float = 0.0
     """The heat of the node that pages come up to."""
+    above_visited_bytes: int = 0
+    """What demotion from that node has visited."""
+    above_moved_bytes: int = 0
+    """How much of it went down."""
+    above_idle_s: float = inf
+    """Its idle time meanwhile."""
     behind_bytes: float = 0.0
     """How far the sweep that promotes is behind the one that clears. Negative if it is ahead."""
     visited_bytes: Mapping[Visit, int] = field(default_factory=dict)

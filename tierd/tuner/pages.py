@@ -145,8 +145,16 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
         now.seen[node],
         behind_bytes=now.behind_bytes(sweep, clear),
         allowed_bytes=now.allowed_bytes[sweep.id],
-        heat_above=now.seen[sweep.target_node].heat if sweep.target_node in now.seen else 0.0,
     )
+    if sweep.target_node in now.seen:
+        did = now.seen[sweep.target_node]
+        seen = replace(
+            seen,
+            heat_above=did.heat,
+            above_visited_bytes=did.visited_bytes.get(Visit.demote, 0),
+            above_moved_bytes=did.moved_bytes.get(Visit.demote, 0),
+            above_idle_s=above.idle_s,
+        )
     # Where a round takes long, it would be known too late whether a longer lag helps.
     idle_s = above.learned_s if seen.is_long else descent.may_be_s(above)
     after, told = climbing.step(before, seen, room, idle_s)
