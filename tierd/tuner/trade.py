@@ -8,7 +8,10 @@ idle for so long. If far more are, memory that nobody uses makes room for memory
 from dataclasses import dataclass
 from math import exp, inf
 
-from tierd.tuner.descent import YIELD_ENOUGH
+# A round is worth it if so much of what demotion visited was idle, beyond what chance explains. The
+# idle time of demotion is made so long that about a quarter is idle (YIELD_ENOUGH), whatever
+# programs do. So a quarter says nothing.
+WORTH_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Trade:
         if not self.visited_bytes:
             return False
         by_chance = exp(-hz * self.idle_s)
-        return self.moved_bytes / self.visited_bytes - by_chance >= YIELD_ENOUGH
+        return self.moved_bytes / self.visited_bytes - by_chance >= WORTH_SHARE
 
 
 def add(before: Trade, visited_bytes: int, moved_bytes: int, idle_s: float) -> Trade:

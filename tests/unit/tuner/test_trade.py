@@ -17,9 +17,8 @@ from tests.unit.tuner.test_climb import (
 )
 from tierd.tuner import climbing, touches, trade
 from tierd.tuner.climb import Climb, Stage
-from tierd.tuner.descent import YIELD_ENOUGH
 from tierd.tuner.touches import Touches
-from tierd.tuner.trade import Trade
+from tierd.tuner.trade import WORTH_SHARE, Trade
 
 # Pages of the store are touched as often as in any round before.
 HZ, LAG_S = 1.0, 0.3
@@ -34,14 +33,14 @@ def found(idle_share: float, idle_s: float) -> Trade:
 def test_an_exchange_of_pages_that_are_used_alike_is_not_worth_it(hz: float, idle_s: float) -> None:
     by_chance = exp(-hz * idle_s)
     assert not found(by_chance, idle_s).is_worth_it(hz)
-    assert not found(by_chance + YIELD_ENOUGH - 0.01, idle_s).is_worth_it(hz)
+    assert not found(by_chance + WORTH_SHARE - 0.01, idle_s).is_worth_it(hz)
 
 
 def test_memory_that_nobody_uses_is_worth_it_where_pages_below_are_used() -> None:
     """At once touches a second hardly a page would be idle for eight seconds."""
     assert found(0.8, 8.0).is_worth_it(1.0)
     assert not found(0.8, 8.0).is_worth_it(0.01)
-    assert found(0.8, 100.0).is_worth_it(0.01)
+    assert found(0.8, 200.0).is_worth_it(0.01)
 
 
 def test_nothing_is_said_where_nothing_was_visited() -> None:
