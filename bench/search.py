@@ -110,16 +110,14 @@ def _scatter(drawn: Draw, rng: Random, left: dict[int, int]) -> None:
 
 def worth(drawn: Draw, memory: Memory) -> float:
     """Return the mean height of all accesses where the pages are now."""
+    height = {node: drawn.height(level) for node, level in drawn.level.items()}
     pages = {
         (name, node): memory.pages_of_set(name, node)
         for name in drawn.rates_hz
         for node in memory.nodes
     }
     whole = sum(drawn.rates_hz[name] * count for (name, _), count in pages.items())
-    high = sum(
-        drawn.rates_hz[name] * count * drawn.height(drawn.level[node])
-        for (name, node), count in pages.items()
-    )
+    high = sum(drawn.rates_hz[name] * count * height[node] for (name, node), count in pages.items())
     return high / whole if whole else 1.0
 
 

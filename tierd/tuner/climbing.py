@@ -9,7 +9,7 @@ from math import inf
 
 from tierd.plans.plan import Visit
 from tierd.plans.visits import VISITED_PER_RATE_MAX
-from tierd.tuner import climb_heat, gain, touches, trade
+from tierd.tuner import climb_heat, gain, touches
 from tierd.tuner.climb import AHEAD_SHARE_MIN, NEXT_ROUND, REST_S_MIN, Climb, Stage
 from tierd.tuner.climb_heat import HEAT_S
 from tierd.tuner.gain import REST_S_MAX, Gain, Reading
@@ -69,9 +69,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         now,
         lasted_s=now.lasted_s + seen.seconds,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
-        trade=trade.add(
-            now.trade, seen.above_visited_bytes, seen.above_moved_bytes, seen.above_idle_s
-        ),
+        trade=now.trade.plus(seen.trade),
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
     match now.stage:

@@ -10,6 +10,7 @@ from math import inf
 
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
+from tierd.tuner.trade import Trade
 
 # Free memory that demotion makes for pages that come up, as a share of the fast node, and at most
 # as much as a sweep visits in some seconds: more would only lie unused on a large node.
@@ -143,12 +144,8 @@ class Seen:
     heat: float = 0.0
     heat_above: float = 0.0
     """The heat of the node that pages come up to."""
-    above_visited_bytes: int = 0
-    """What demotion from that node has visited."""
-    above_moved_bytes: int = 0
-    """How much of it went down."""
-    above_idle_s: float = inf
-    """Its idle time meanwhile."""
+    trade: Trade = field(default_factory=Trade)
+    """What demotion from that node did."""
     behind_bytes: float = 0.0
     """How far the sweep that promotes is behind the one that clears. Negative if it is ahead."""
     visited_bytes: Mapping[Visit, int] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Wanted
 from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Bar, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
+from tierd.tuner.trade import Trade
 
 # Why a sweep is closed.
 MOSTLY_HUGE = "most pages are huge, and regions see those better"
@@ -151,9 +152,11 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
         seen = replace(
             seen,
             heat_above=did.heat,
-            above_visited_bytes=did.visited_bytes.get(Visit.demote, 0),
-            above_moved_bytes=did.moved_bytes.get(Visit.demote, 0),
-            above_idle_s=above.idle_s,
+            trade=Trade(
+                did.visited_bytes.get(Visit.demote, 0),
+                did.moved_bytes.get(Visit.demote, 0),
+                above.idle_s,
+            ),
         )
     # Where a round takes long, it would be known too late whether a longer lag helps.
     idle_s = above.learned_s if seen.is_long else descent.may_be_s(above)

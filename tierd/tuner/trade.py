@@ -24,22 +24,21 @@ class Trade:
     """The shortest idle time in force meanwhile."""
 
     def is_worth_it(self, hz: float) -> bool:
-        """Return whether enough is idle above that chance does not explain.
+        """Return whether far more pages above are idle than would be by chance.
 
-        Chance explains what would be idle if pages above were touched `hz` times a second too.
+        By chance a page is idle if it is touched `hz` times a second, as the pages below are.
         """
         if not self.visited_bytes:
             return False
         by_chance = exp(-hz * self.idle_s)
         return self.moved_bytes / self.visited_bytes - by_chance >= WORTH_SHARE
 
-
-def add(before: Trade, visited_bytes: int, moved_bytes: int, idle_s: float) -> Trade:
-    """Return the trade after a tick in which demotion visited so much, with this idle time."""
-    if not visited_bytes:
-        return before
-    return Trade(
-        before.visited_bytes + visited_bytes,
-        before.moved_bytes + moved_bytes,
-        min(before.idle_s, idle_s),
-    )
+    def plus(self, more: "Trade") -> "Trade":
+        """Return both together. Where nothing was visited, no idle time counts."""
+        if not more.visited_bytes:
+            return self
+        return Trade(
+            self.visited_bytes + more.visited_bytes,
+            self.moved_bytes + more.moved_bytes,
+            min(self.idle_s, more.idle_s),
+        )

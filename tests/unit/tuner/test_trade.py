@@ -15,7 +15,7 @@ from tests.unit.tuner.test_climb import (
     taking,
     visited,
 )
-from tierd.tuner import climbing, touches, trade
+from tierd.tuner import climbing, touches
 from tierd.tuner.climb import Climb, Stage
 from tierd.tuner.touches import Touches
 from tierd.tuner.trade import WORTH_SHARE, Trade
@@ -25,7 +25,7 @@ HZ, LAG_S = 1.0, 0.3
 
 
 def found(idle_share: float, idle_s: float) -> Trade:
-    return trade.add(Trade(), 100 * MIB, int(idle_share * 100 * MIB), idle_s)
+    return Trade(100 * MIB, int(idle_share * 100 * MIB), idle_s)
 
 
 @pytest.mark.parametrize("hz", [0.01, 0.3, 1.0, 30.0])
@@ -44,26 +44,24 @@ def test_memory_that_nobody_uses_is_worth_it_where_pages_below_are_used() -> Non
 
 
 def test_nothing_is_said_where_nothing_was_visited() -> None:
-    assert trade.add(Trade(), 0, 0, 8.0) == Trade()
+    assert Trade().plus(Trade(0, 0, 8.0)) == Trade()
     assert not Trade().is_worth_it(1.0)
     assert Trade().idle_s == inf
 
 
 def test_the_shortest_idle_time_counts() -> None:
-    both = trade.add(found(0.8, 8.0), 100 * MIB, 80 * MIB, 1.0)
+    both = found(0.8, 8.0).plus(found(0.8, 1.0))
     assert both == Trade(200 * MIB, 160 * MIB, 1.0)
-    assert trade.add(both, 0, 0, 0.1).idle_s == 1.0
+    assert both.plus(Trade(0, 0, 0.1)).idle_s == 1.0
 
 
 def round_ends(idle_share: float) -> Climb:
-    """Return a climb after a round in which nothing became cooler, and that began another one."""
+    """Return a climb after a round in which pages were touched as often as in the one before."""
     touched = touches.add(Touches(least_hz=1.0), ROUND, int(ROUND * -expm1(-HZ * LAG_S)), LAG_S)
     last = taking(stage=Stage.drains, heat=JUDGED, cleared_bytes=ROUND, touches=touched)
     seen = replace(
         visited(behind=0, heat=100.0),
-        above_visited_bytes=100 * MIB,
-        above_moved_bytes=int(idle_share * 100 * MIB),
-        above_idle_s=IDLE_S,
+        trade=found(idle_share, IDLE_S),
     )
     return climbing.step(last, seen, USED, IDLE_S)[0]
 
