@@ -24,7 +24,7 @@ EXPECTED_S = {
     "test_damo_starts_a_plan_as_tierd_would": 150,
     "test_a_policy_ends_in_the_files_that_damo_start_gives_it": 240,
     "test_every_look_answers_and_changes_nothing": 130,
-    "test_promotion_stops_where_the_fast_node_answers_no_sooner": 300,
+    "test_promotion_stops_where_the_fast_node_answers_no_sooner": 360,
     "test_a_hot_set_comes_up_although_page_cache_fills_the_slow_node": 150,
     "test_an_idle_machine_shows_no_difference": 200,
     "test_protected.py": 150,

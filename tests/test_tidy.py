@@ -104,6 +104,7 @@ PURE = {
     "tuner/node_state.py",
     "tuner/promotion.py",
     "tuner/push.py",
+    "tuner/relief.py",
     "tuner/round.py",
     "tuner/shares.py",
     "tuner/sensor_patterns.py",
@@ -117,6 +118,8 @@ PURE = {
     "views/plots.py",
     "views/scene.py",
     "views/screen.py",
+    "views/bars_view.py",
+    "views/whyview.py",
     "views/window.py",
     "views/visible.py",
 }
@@ -241,6 +244,7 @@ PURE_LOCAL = {
     "tierd.tuner.gate",
     "tierd.tuner.pages",
     "tierd.tuner.push",
+    "tierd.tuner.relief",
     "tierd.tuner.shares",
     "tierd.tuner.round",
     "tierd.tuner.sensor_patterns",
@@ -257,7 +261,9 @@ PURE_LOCAL = {
     "tierd.views.screen",
     "tierd.views.statusview",
     "tierd.views.visible",
+    "tierd.views.bars_view",
     "tierd.views.whoview",
+    "tierd.views.whyview",
 }
 
 FUNCTION_LINES_MAX = 70

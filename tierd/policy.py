@@ -53,7 +53,6 @@ from tierd.plans.plan import (
 from tierd.plans.rates import cost_bp, quota_bytes, rate
 from tierd.plans.safety import require_safe
 from tierd.plans.scope import NOTHING, Scope, scope
-from tierd.ranges import Ranges, merge
 from tierd.topology import Node, Topology
 from tierd.tuner import tuners
 from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns, sure_accesses
@@ -85,9 +84,13 @@ class _Sources:
     """Whether commits that name cgroups should be few."""
 
     def is_shared(self, direction: Direction, source: int, target: int) -> bool:
-        """Return whether groups share what a migration moves: the fastest tier only."""
+        """Return whether groups share what a migration moves."""
         end = {Direction.promote: target, Direction.demote: source}.get(direction)
-        return bool(self.shared) and end in self.topology.tiers[0].nodes
+        return end is not None and self.shares(self.topology.node(end))
+
+    def shares(self, node: Node) -> bool:
+        """Return whether groups share a node: one of the fastest tier."""
+        return bool(self.shared) and node.id in self.topology.tiers[0].nodes
 
     def scope_of(self, direction: Direction, source: int, target: int) -> Scope:
         """Return the filters of a migration."""
@@ -296,16 +299,6 @@ def _evictions(sources: _Sources, node: Node, like: Migration, scheme: int) -> I
         yield eviction.migration(like, can, scheme=scheme, aim=aim, rate_max=most, swaps=swaps)
 
 
-def _ranges(node: Node) -> Ranges:
-    ranges = merge(node.ranges)
-    if not ranges:
-        raise Unsupported(
-            f"node {node.id}: its physical addresses are not known",
-            "tierd reads them from /sys/devices/system/memory",
-        )
-    return ranges
-
-
 def _nr_regions(sources: _Sources, node: Node) -> Span:
     by_size = sampling.regions(node.size_bytes)
     if sources.tuner.loop is Controller.demand:
@@ -317,11 +310,11 @@ def _nr_regions(sources: _Sources, node: Node) -> Span:
         )
     configured = sources.config.regions
     span = by_size if configured is None else Span(*configured)
-    return Span(span.min, max(span.max, 2 * len(_ranges(node))))
+    return Span(span.min, max(span.max, 2 * len(node.addresses())))
 
 
 def _kdamond(sources: _Sources, node: Node, schemes: tuple[Scheme, ...]) -> Kdamond:
-    ranges = _ranges(node)
+    ranges = node.addresses()
     context = Context(
         operations=Operations.paddr,
         intervals=sources.intervals,
@@ -455,12 +448,12 @@ def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> 
     return visits.sweeps(
         by_region,
         page_bytes=sources.topology.page_bytes,
-        round_bytes=sum(part.end - part.start for part in _ranges(node)),
+        round_bytes=sum(part.end - part.start for part in node.addresses()),
         window_us=min(sources.window_us, sampling.sweep_window_us(sources.intervals)),
         samples_per_s=sampling.rate_hz(_nr_regions(sources, node).max, sources.intervals.sample_us),
         # Without `temporal` a quota could only grow step by step.
         gated=not tuners.has_temporal(sources.capabilities),
-        pushes=bool(sources.shared) and node.id in sources.topology.tiers[0].nodes,
+        also=visits.takes_hot(sources.config, shares=sources.shares(node), hints=sources.hints),
     )
 
 

@@ -6,8 +6,9 @@ This file reads nothing: `tierd.machine.discovery` reads a topology from a machi
 from dataclasses import dataclass
 from itertools import takewhile
 
-from tierd.errors import TierdError
+from tierd.errors import TierdError, Unsupported
 from tierd.ranges import Range as Range
+from tierd.ranges import Ranges, merge
 
 # The size of an entry in a page table.
 ENTRY_BYTES = 8
@@ -57,6 +58,16 @@ class Node:
             if node == other:
                 return distance
         raise TierdError(f"node {self.id} has no distance to node {other}")
+
+    def addresses(self) -> Ranges:
+        """Return its physical addresses, in few ranges. Raise Unsupported if they are not known."""
+        ranges = merge(self.ranges)
+        if not ranges:
+            raise Unsupported(
+                f"node {self.id}: its physical addresses are not known",
+                "tierd reads them from /sys/devices/system/memory",
+            )
+        return ranges
 
 
 @dataclass(frozen=True, slots=True)

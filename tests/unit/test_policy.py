@@ -181,8 +181,8 @@ def test_each_node_is_visited_by_what_it_has_a_neighbour_for() -> None:
         for node in range(3)
     }
     assert found == {
-        0: [Visit.demote, Visit.age],
-        1: [Visit.promote, Visit.demote, Visit.clear, Visit.age],
+        0: [Visit.demote, Visit.age, Visit.relieve],
+        1: [Visit.promote, Visit.demote, Visit.clear, Visit.age, Visit.relieve],
         2: [Visit.promote, Visit.clear],
     }
 
@@ -207,7 +207,9 @@ def test_a_sweep_is_closed_at_first_and_limited() -> None:
             assert sweep.gated is scheme.gated is gated
             assert scheme.quota.bytes_max == sweep.quota_bytes > 0
             assert sweep.quota_bytes % PAGE_BYTES == 0
-            assert scheme.quota.fail_charge is None
+            charge = scheme.quota.fail_charge
+            assert (charge is not None) is sweep.passes_cheaply
+            assert sweep.passes_cheaply is (sweep.visit is Visit.relieve and not gated)
             assert scheme.quota.weights == Weights(0, 0, 0)
             goals = (Goal(Metric.user_input, TARGET, current_value=CLOSED_INPUT),)
             assert scheme.quota.goals == (() if gated else goals)
@@ -220,7 +222,8 @@ def test_a_sweep_that_clears_moves_no_page() -> None:
         kinds = [(one.type, one.matching, one.allow) for one in filters]
         rejects_all = {(FilterType.anon, True, False), (FilterType.anon, False, False)}
         assert (rejects_all <= set(kinds)) is not sweep.moves
-        assert kinds[0] == (FilterType.young, sweep.visit is not Visit.promote, False)
+        takes_young = sweep.visit in (Visit.promote, Visit.relieve)
+        assert kinds[0] == (FilterType.young, not takes_young, False)
 
 
 @pytest.mark.parametrize(

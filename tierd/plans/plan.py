@@ -69,8 +69,14 @@ class Visit(StrEnum):
     push = "push"
     """Moves the page down, whether it is young or old, if it belongs to a group that has more than
     its share of the fast memory."""
+    relieve = "relieve"
+    """Moves the page down if it is young: the node is so busy that slower memory answers sooner."""
     age = "age"
     """Moves nothing. A visit to demote follows after the idle time."""
+
+
+FEW = (Visit.push, Visit.relieve)
+"""The visits that move few of the pages that they pass, and take hot ones."""
 
 
 class Controller(StrEnum):
@@ -197,7 +203,7 @@ class Sweep:
 
     @property
     def moves(self) -> bool:
-        return self.visit in (Visit.promote, Visit.demote, Visit.push)
+        return self.visit not in (Visit.clear, Visit.age)
 
     @property
     def passes_cheaply(self) -> bool:
@@ -205,7 +211,7 @@ class Sweep:
 
         Where its gate is no watermark, the kernel has fail_charge too.
         """
-        return self.visit is Visit.push and not self.gated
+        return self.visit in FEW and not self.gated
 
     @property
     def beside(self) -> str:

@@ -9,6 +9,7 @@ in each window, and begins again at the end (tests/contract/visits.py).
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tierd.configuration.config import Config
 from tierd.plans.damon import (
     UINT_MAX,
     ULONG_MAX,
@@ -25,7 +26,7 @@ from tierd.plans.damon import (
     Span,
     Weights,
 )
-from tierd.plans.plan import CLOSED_INPUT, TARGET, Grain, Migration, Sweep, Visit
+from tierd.plans.plan import CLOSED_INPUT, FEW, TARGET, Grain, Migration, Sweep, Visit
 from tierd.plans.scope import Scope
 from tierd.units import format_rate
 
@@ -38,21 +39,22 @@ ROUND_S = 6.0
 # A round that demotes is quicker, because it makes the room for the other one.
 DEMOTE_ROUND_S = 3.0
 
-# A sweep that pushes takes hot pages. It moves no more of the node per second than a round of this
-# length, so that it stops close to what was wanted: the command that closes it takes up to a second
-# on a busy machine.
-PUSH_ROUND_S = 10.0
+# A sweep that pushes or relieves takes hot pages. It moves no more of the node per second than a
+# round of this length, so that it stops close to what was wanted: the command that closes it takes
+# up to a second on a busy machine.
+FEW_ROUND_S = 10.0
 
-# A push passes the pages of other groups. A page that it passes uses up quota for a part of its
-# size: one over this number at least. So in a window a push passes up to so many times its quota,
-# and finds the pages of a small group too. Without fail_charge (Linux 7.2) it uses up all of its
-# size, so the quota is for what is visited.
+# A push passes the pages of other groups, and relief passes idle ones. A page that is passed uses
+# up quota for a part of its size: one over this number at least. So in a window up to so many times
+# the quota is passed, and the pages of a small group are found too. Without fail_charge (Linux 7.2)
+# it uses up all of its size, so the quota is for what is visited.
 PASSED_SHARE = 16
 
 _ROUND_S = {
     Visit.age: DEMOTE_ROUND_S,
     Visit.demote: DEMOTE_ROUND_S,
-    Visit.push: PUSH_ROUND_S,
+    Visit.push: FEW_ROUND_S,
+    Visit.relieve: FEW_ROUND_S,
 }
 
 # The most pages that one sweep visits per second. A visit of a mapped page takes 0.2 to 1 us on
@@ -79,9 +81,10 @@ NOT_LONG_ROUND_S = 0.9 * LONG_ROUND_S
 _YOUNG = {
     Visit.promote: Filter(FilterType.young, matching=False),
     Visit.demote: Filter(FilterType.young, matching=True),
+    Visit.relieve: Filter(FilterType.young, matching=False),
 }
 
-_DOWN = (Visit.demote, Visit.push)
+_DOWN = (Visit.demote, *FEW)
 
 # Whatever a page is, one of these filters rejects it. The first one makes it old.
 _NONE = (
@@ -99,12 +102,12 @@ def sweeps(
     window_us: int,
     samples_per_s: float,
     gated: bool,
-    pushes: bool = False,
+    also: Visit | None = None,
 ) -> tuple[Sweep, ...]:
     """Return the sweeps of a node, for its migrations by regions. Their schemes follow these.
 
     A sweep that moves pages comes before the one that makes them old for it: in one window both may
-    visit a page. With `pushes` groups of cgroups share the memory of the node.
+    visit a page. `also` is the visit that takes hot pages down, if there is one.
     """
     nearest = by_region[0].target_node
     kinds = [(Visit(one.direction), one.target_node) for one in by_region]
@@ -114,8 +117,8 @@ def sweeps(
         kinds.append((Visit.clear, nearest))
     if downs:
         kinds.append((Visit.age, nearest))
-    if pushes:
-        kinds += [(Visit.push, target) for target in downs]
+    if also is not None:
+        kinds += [(also, target) for target in downs]
     return tuple(
         Sweep(
             id=_id(visit, by_region[0].source_node, target),
@@ -133,6 +136,17 @@ def sweeps(
         )
         for scheme, (visit, target) in enumerate(kinds, by_region[-1].scheme + 1)
     )
+
+
+def takes_hot(config: Config, *, shares: bool, hints: bool) -> Visit | None:
+    """Return the visit that takes hot pages of a node down. `shares`: groups share the node.
+
+    Where they do, nothing relieves it: that would take from a group what is its share. With `hints`
+    hint faults promote, and latencies are not read.
+    """
+    if shares:
+        return Visit.push
+    return Visit.relieve if config.measures_latency and not hints else None
 
 
 def is_long(sweep: Sweep) -> bool:
@@ -198,8 +212,8 @@ def migrations(
 
 def _id(visit: Visit, node: int, target: int) -> str:
     """Return the stable name of a sweep."""
-    moves = visit in _YOUNG or visit is Visit.push
-    return f"{visit}-pages-{node}-{target}" if moves else f"{visit}-pages-{node}"
+    one_target = visit in (Visit.clear, Visit.age)
+    return f"{visit}-pages-{node}" if one_target else f"{visit}-pages-{node}-{target}"
 
 
 def _quota_bytes(
@@ -218,7 +232,7 @@ def _quota_bytes(
     """
     round_s = _ROUND_S.get(visit, ROUND_S)
     speed = min(round_bytes / round_s, PAGES_PER_S_MAX * page_bytes)
-    if visit is Visit.push and not gated:
+    if visit in FEW and not gated:
         # Its quota is for what moves.
         speed = min(speed, rate_bytes_per_s)
     else:
@@ -234,7 +248,7 @@ def _speed_max(round_bytes: int, rate_bytes_per_s: float) -> float:
 
 
 def _charge(sweep: Sweep) -> FailCharge:
-    """Return what a page costs that a push only passes: so that it visits no more than it may."""
+    """Return what a page costs that is only passed: so that a sweep visits no more than it may."""
     most = PAGES_PER_S_MAX * sweep.page_bytes / sweep.bytes_per_s
     return FailCharge(1, max(1, min(PASSED_SHARE, int(most))))
 
@@ -246,6 +260,12 @@ def _reason(sweep: Sweep, rate_max_bytes_per_s: float) -> str:
             f"move pages of groups that have more than their share of node {sweep.node} down to "
             f"node {sweep.target_node}, while another group lacks some of its own, at most "
             f"{format_rate(rate_max_bytes_per_s)} together with {sweep.beside}"
+        )
+    if sweep.visit is Visit.relieve:
+        return (
+            f"move hot pages of node {sweep.node} down to node {sweep.target_node} while slower "
+            f"memory answers sooner, at most {format_rate(rate_max_bytes_per_s)} together with "
+            f"{sweep.beside}"
         )
     what = "were touched" if up else "were not touched"
     return (

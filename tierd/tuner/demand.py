@@ -213,6 +213,7 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         cold_share=node.cold_share,
         is_short=node.now.free_bytes < node.short_bytes,
         stopped=node.waits or node.busy,
+        answers=node.answers,
         owed_bytes=shared.owed_bytes if shared else 0.0,
         giving_bytes=shared.giving_bytes if shared else 0.0,
         hinted_bytes_per_s=hinted.came_bytes_per_s,
@@ -298,7 +299,12 @@ def _learned(state: ControllerState, measurement: Measurement, limits: Limits) -
         heats = {node: replace(one, faint_bytes=0.0) for node, one in heats.items()}
     pressure = moving(state.pressure, measurement.pressure, seconds, PRESSURE_S)
     comes = _comes(measurement, limits)
-    answers = latencies.learn(state.answers, measurement.latencies, comes, seconds)
+    relieved = {
+        one.node
+        for one in limits.sweeps
+        if one.visit is Visit.relieve and measurement.sweeps[one.id].applied_bytes
+    }
+    answers = latencies.learn(state.answers, measurement.latencies, comes, seconds, relieved)
     nodes = {
         node.id: node_state.learn(state.nodes.get(node.id), node, heats[node.id].all_bytes)
         for node in fast_nodes(measurement, limits, habits, heats, pressure, answers)

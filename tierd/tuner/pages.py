@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner import budget, climb_words, climbing, descent, push
+from tierd.tuner import budget, climb_words, climbing, descent, push, relief
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Wanted
 from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Bar, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
+from tierd.tuner.relief import Relief
 from tierd.tuner.trade import Trade
 
 # Why a sweep is closed.
@@ -30,6 +31,7 @@ class PagesState:
     climbs: Mapping[int, Climb] = field(default_factory=dict)
     descents: Mapping[int, Descent] = field(default_factory=dict)
     pushes: Mapping[int, Push] = field(default_factory=dict)
+    reliefs: Mapping[int, Relief] = field(default_factory=dict)
     debts_bytes: Mapping[str, float] = field(default_factory=dict)
     """What each sweep moved beyond its rate, by its id."""
     budgets: Mapping[int, Budget] = field(default_factory=dict)
@@ -124,6 +126,9 @@ def decide(before: PagesState, now: Tick) -> tuple[PagesState, Decided]:
         decided = decided.plus(one)
     for node in now.nodes(Visit.push):
         state, one = _push(state, now, node)
+        decided = decided.plus(one)
+    for node in now.nodes(Visit.relieve):
+        state, one = _relieve(state, now, node)
         decided = decided.plus(one)
     return state, decided
 
@@ -259,21 +264,55 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
 
 def _push(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
     room, before = now.rooms[node], state.pushes.get(node, Push())
-    sweep = now.turn(node, Visit.push, before.rounds)
-    seen = replace(
-        now.seen[node],
-        bytes_per_s=sweep.quota_bytes / now.seen[node].window_s,
-        allowed_bytes=now.allowed_bytes[sweep.id],
-    )
-    held = state.debts_bytes[sweep.id] > 0 or room.fits_bytes < fitting_bytes(sweep)
-    held = held or _is_used_up(state.budgets[node], runs=before.is_open)
-    after, gate = push.step(before, seen, room, held=held, passes_cheaply=sweep.passes_cheaply)
-    turns = [one for one in now.sweeps if one.node == node and one.visit is Visit.push]
-    return replace(state, pushes={**state.pushes, node: after}), Decided(
-        {**{one.id: CLOSED for one in turns}, sweep.id: gate},
-        {sweep.id: push.reason(after, room, gate)},
-        frozenset({sweep.id}) if gate.is_open else frozenset(),
-    )
+    few = _Few(state, now, now.turn(node, Visit.push, before.rounds), runs=before.is_open)
+    cheaply = few.sweep.passes_cheaply
+    after, gate = push.step(before, few.seen, room, held=few.held, passes_cheaply=cheaply)
+    told = few.told(gate, push.reason(after, room, gate), busy=gate.is_open)
+    return replace(state, pushes={**state.pushes, node: after}), told
+
+
+def _relieve(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
+    room, before = now.rooms[node], state.reliefs.get(node, Relief())
+    few = _Few(state, now, now.turn(node, Visit.relieve, before.rounds), runs=before.is_open)
+    cheaply = few.sweep.passes_cheaply
+    after, gate = relief.step(before, few.seen, room, held=few.held, passes_cheaply=cheaply)
+    # Readings are as frequent as ticks, and the next part waits for some.
+    busy = room.answers.excess > 0
+    told = few.told(gate, relief.reason(after, room, gate), busy=busy)
+    return replace(state, reliefs={**state.reliefs, node: after}), told
+
+
+@dataclass(frozen=True, slots=True)
+class _Few:
+    """The turn of a sweep that takes few pages of those that it passes, and hot ones."""
+
+    state: PagesState
+    now: Tick
+    sweep: Sweep
+    runs: bool
+    """Whether it has been open."""
+
+    @property
+    def seen(self) -> Seen:
+        mine, seen = self.sweep, self.now.seen[self.sweep.node]
+        speed = mine.quota_bytes / seen.window_s
+        return replace(seen, bytes_per_s=speed, allowed_bytes=self.now.allowed_bytes[mine.id])
+
+    @property
+    def held(self) -> bool:
+        """Whether it may not run."""
+        fits = self.now.rooms[self.sweep.node].fits_bytes >= fitting_bytes(self.sweep)
+        used_up = _is_used_up(self.state.budgets[self.sweep.node], runs=self.runs)
+        return self.state.debts_bytes[self.sweep.id] > 0 or not fits or used_up
+
+    def told(self, gate: Gate, reason: str, *, busy: bool) -> Decided:
+        mine = self.sweep
+        turns = [one for one in self.now.sweeps if (one.node, one.visit) == (mine.node, mine.visit)]
+        return Decided(
+            {**{one.id: CLOSED for one in turns}, mine.id: gate},
+            {mine.id: reason},
+            frozenset({mine.id}) if busy else frozenset(),
+        )
 
 
 def _wanted(room: Room, climbs: Iterable[tuple[Climb, Seen]]) -> Wanted:

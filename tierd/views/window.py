@@ -1,8 +1,9 @@
 """One frame of the live screen of `tierd run --demo`, and the summary at its end."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tierd.record.snapshot import Snapshot, document
 from tierd.units import format_duration_us, format_percent, format_size
@@ -24,6 +25,7 @@ from tierd.views.statusview import (
     wrapped,
 )
 from tierd.views.visible import visible
+from tierd.views.whyview import goes_by_page
 
 # The legend of bars that show where the hot data really is.
 TRUE_LEGEND = f"{USED} used   {HOT} hot   {FREE} free   | headroom"
@@ -131,10 +133,17 @@ def _shares(shares: Sequence[float | None], columns: int, ink: Ink) -> list[str]
 
 
 def _reasons(status: Status, columns: int) -> list[str]:
-    """Return what each scheme does and why: first those that move something now."""
-    schemes = sorted(
-        status["schemes"], key=lambda one: one["applied_bytes_per_s"] == 0 or not one["reason"]
-    )
+    """Return what each scheme does and why: first those that move something now, closed ones last.
+
+    On a small screen the last ones are cut off.
+    """
+
+    def place(one: Mapping[str, Any]) -> tuple[bool, bool, bool]:
+        said = one["reason"] or ""
+        moves = said and one["applied_bytes_per_s"]
+        return not moves, said.startswith("closed"), goes_by_page(one)
+
+    schemes = sorted(status["schemes"], key=place)
     lines = ["what moves, and why"]
     for one in schemes:
         mark = ">" if one["applied_bytes_per_s"] else " "

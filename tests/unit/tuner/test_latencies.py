@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -9,7 +10,17 @@ import pytest
 from tests.fixtures.readings import DOWN, UP
 from tierd.machine.sample import Latency
 from tierd.tuner import latencies
-from tierd.tuner.latencies import AGAIN, APART, KNOWN_READINGS, QUIET_S, READINGS, Answers
+from tierd.tuner.latencies import (
+    AGAIN,
+    APART,
+    KNOWN_READINGS,
+    LEARN_READINGS,
+    LEARN_S,
+    LOOK_S,
+    QUIET_S,
+    READINGS,
+    Answers,
+)
 
 SECONDS = 1.0
 
@@ -67,6 +78,69 @@ def test_it_goes_on_when_the_node_answers_clearly_sooner() -> None:
     assert not after([*late, *[(199.0 * AGAIN, 200.0)] * READINGS]).is_late
 
 
+def test_what_went_down_for_it_comes_up_only_when_there_is_far_less_to_do() -> None:
+    known = {0: after([*APART_ONCE, *[(200.0, 200.0)] * READINGS])}
+    known = latencies.learn(known, (), {0: False}, SECONDS, relieved={0})
+    assert known[0].is_relieved
+    for fast_ns, is_late in ((200.0 / APART + 1, True), (200.0 / APART - 1, False)):
+        for _ in range(READINGS):
+            read = (Latency(0, 0, fast_ns), Latency(0, 1, 200.0))
+            known = latencies.learn(known, read, {0: False}, SECONDS)
+        assert known[0].is_late is is_late
+    # The next time is another matter.
+    assert not latencies.learn(known, (), {0: False}, SECONDS)[0].is_relieved
+
+
+def test_a_node_that_is_not_late_is_not_relieved() -> None:
+    known = latencies.learn({0: after(APART_ONCE)}, (), {0: False}, SECONDS, relieved={0})
+    assert not known[0].is_relieved
+
+
+def test_the_excess_is_what_it_takes_longer_than_the_slower_node() -> None:
+    assert after([*APART_ONCE, *[(300.0, 210.0)] * READINGS]).excess == pytest.approx(0.3)
+    assert after([*APART_ONCE, *[(149.0, 150.0)] * READINGS]).excess == 0
+    # It is still late then, but takes less.
+    late = [*APART_ONCE, *[(200.0, 200.0)] * READINGS]
+    known = after([*late, *[(195.0, 200.0)] * READINGS])
+    assert known.is_late
+    assert known.excess == 0
+    # Chains in a cache are no excess.
+    cached = after([*late, *[(20.0, 10.0)] * READINGS])
+    assert cached.excess == 0
+
+
+def test_a_look_now_and_then_notices_programs_that_read_more() -> None:
+    known = {0: after(APART_ONCE)}
+    read = (Latency(0, 0, 100.0), Latency(0, 1, 200.0))
+    seconds = []
+    for second in range(300):
+        matters = known[0].matters
+        seconds += [second] if matters else []
+        known = latencies.learn(known, read if matters else (), {0: False}, SECONDS)
+    looks = [one for one in seconds if one - 1 not in seconds]
+    assert [later - one for one, later in pairwise(looks)] == [LOOK_S] * (len(looks) - 1)
+    assert len(seconds) == READINGS * len(looks) >= READINGS * 4
+
+
+def test_at_the_start_it_is_read_until_the_difference_is_known() -> None:
+    alike = [(100.0, 100.0)] * (LEARN_READINGS - 1)
+    assert after(alike).matters
+    assert not after([*alike, (100.0, 100.0)]).matters
+    known, seconds = {0: Answers()}, 0
+    while known[0].matters:
+        known = latencies.learn(known, (), {0: False}, SECONDS)
+        seconds += 1
+    assert seconds == LEARN_S
+
+
+def test_a_look_ends_where_nothing_can_be_read() -> None:
+    known, seconds = {0: after(APART_ONCE)}, 0
+    for _ in range(int(LOOK_S)):
+        seconds += known[0].matters
+        known = latencies.learn(known, (), {0: False}, SECONDS)
+    assert seconds <= LOOK_S / 2
+
+
 def test_what_is_read_from_a_cache_is_not_late() -> None:
     """Then both nodes answer alike, and sooner than the slower one ever does."""
     cached = [(20.0, 20.0)] * READINGS
@@ -113,8 +187,10 @@ def test_it_matters_while_memory_comes_up_and_some_seconds_after() -> None:
 def test_it_is_asked_of_the_nodes_that_memory_comes_from() -> None:
     both, known = (UP, DOWN), {0: after(APART_ONCE, comes=True)}
     assert latencies.asked(both, known) == {0: (1,)}
-    assert latencies.asked(both, {0: after(APART_ONCE)}) == {}
-    assert latencies.asked(both, {}) == {}
+    quiet = replace(after(APART_ONCE), looked=-READINGS)
+    assert latencies.asked(both, {0: quiet}) == {}
+    # At the start nobody knows whether the nodes differ.
+    assert latencies.asked(both, {}) == {0: (1,)}
     assert latencies.asked((DOWN,), known) == {}
     other = replace(UP, id="promote-2-0", source_node=2)
     assert latencies.asked((other, *both), known) == {0: (1, 2)}

@@ -49,6 +49,7 @@ def tick(
     """Return a tick of half a second. By default there is room, and nothing was visited."""
     sweeps = sweeps_of(topology)
     nodes = {one.node for one in sweeps}
+    takes_hot = (Visit.push, Visit.relieve)
     seen = {
         one.node: Seen(
             seconds=0.5,
@@ -59,6 +60,7 @@ def tick(
             can_tell=(can_tell or {}).get(one.node, True),
         )
         for one in sweeps
+        if one.visit not in takes_hot
     }
     room = Room(0, TOTAL, free_bytes, FLOOR, headroom_bytes=FLOOR + 5 * MIB, stopped=stopped)
     return Tick(
