@@ -13,6 +13,14 @@ from tierd.ranges import Ranges, merge
 # The size of an entry in a page table.
 ENTRY_BYTES = 8
 
+# A node falls back to so many nodes at most, in each direction, and they are equally near. Each is
+# one scheme and one sweep more. So a plan for many sockets does not grow with their square.
+FALLBACKS_MAX = 2
+
+# Memory of another socket answers about so many times as late as its own. A node that is faster by
+# less than that is no fallback for promotion: HBM of another socket may be slower than near DRAM.
+OTHER_SOCKET_TIMES = 1.7
+
 
 def huge_page_bytes(page_bytes: int) -> int:
     """Return the size of a transparent huge page: a table of pages, and a table fills a page."""
@@ -149,6 +157,47 @@ class Topology:
         faster = self.tiers[tier.rank - 1].nodes
         best = min(distance(target) for target in faster)
         return tuple(target for target in faster if distance(target) == best)
+
+    def demotion_fallbacks(self, node_id: int) -> tuple[int, ...]:
+        """Return where memory goes down to if the nearest nodes are full: the next nearest.
+
+        The kernel's own demotion falls back to all slower nodes.
+        """
+        targets = self.demotion_targets(node_id)
+        if not targets:
+            return ()
+        return self._next_nearest(node_id, targets, self.tiers[self.rank_of(node_id) + 1].nodes)
+
+    def promotion_fallbacks(self, node_id: int) -> tuple[int, ...]:
+        """Return where hot memory comes up to if the nearest nodes have no room for it."""
+        targets = self.promotion_targets(node_id)
+        if not targets:
+            return ()
+        faster = self.tiers[self.rank_of(node_id) - 1].nodes
+        found = self._next_nearest(node_id, targets, faster)
+        return tuple(one for one in found if self._is_faster_from_afar(one, node_id))
+
+    def _next_nearest(
+        self, node_id: int, targets: tuple[int, ...], tier: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Return the nearest nodes of a tier that are no targets.
+
+        If there are many, they are those that follow the targets in the order of their ids. So not
+        all sockets fall back to the same ones.
+        """
+        distance = self.node(node_id).distance
+        others = sorted(set(tier) - set(targets), key=lambda one: (one < max(targets), one))
+        least = min(map(distance, others), default=0)
+        return tuple(one for one in others if distance(one) == least)[:FALLBACKS_MAX]
+
+    def _is_faster_from_afar(self, fast: int, slow: int) -> bool:
+        """Return whether a fast node is faster than a slow one for processors near the slow one.
+
+        Firmware tells latencies only for the nearest processors. Without them the tiers decide.
+        """
+        told = [self.node(one).performance for one in (fast, slow)]
+        fast_ns, slow_ns = (one.read_latency_ns if one else None for one in told)
+        return not (fast_ns and slow_ns) or slow_ns > OTHER_SOCKET_TIMES * fast_ns
 
     def nearest_cpus(self, node: Node, allowed: frozenset[int]) -> tuple[int, ...]:
         """Return the allowed processors of the nearest node that has some."""

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -9,7 +10,7 @@ from tests.fixtures.pages import PAGE_BYTES
 from tierd.errors import TierdError
 from tierd.machine.discovery import survey
 from tierd.ranges import Range, intersect, total_bytes
-from tierd.topology import Node, Tier, Topology
+from tierd.topology import FALLBACKS_MAX, Node, Performance, Tier, Topology
 from tierd.units import format_ids
 
 SIZE_BYTES = 1 << 30
@@ -80,6 +81,52 @@ def test_a_node_with_cpus_or_below_the_source_counts_as_further() -> None:
     assert machine.demotion_targets(2) == (3,)
 
 
+def test_each_socket_falls_back_to_the_other_one() -> None:
+    machine = topology(
+        [[10, 20, 30, 40], [20, 10, 40, 30], [30, 40, 10, 40], [40, 30, 40, 10]],
+        [[0, 1], [2, 3]],
+        {0, 1},
+    )
+    assert [machine.demotion_fallbacks(i) for i in range(4)] == [(3,), (2,), (), ()]
+    assert [machine.promotion_fallbacks(i) for i in range(4)] == [(), (), (1,), (0,)]
+
+
+def test_a_node_falls_back_by_one_distance_and_to_few_nodes() -> None:
+    """Sockets 0 to 3 have a slow node each: 4 to 7. So has a fifth one, which is far away."""
+    near = [[10 if a == b else 20 for b in range(4)] for a in range(4)]
+    slow = [[14 if a == b else 24 for b in range(4)] for a in range(4)]
+    rows = [[*near[a], *slow[a], 50] for a in range(4)]
+    rows += [[*slow[a], *(10 if a == b else 28 for b in range(4)), 50] for a in range(4)]
+    machine = topology([*rows, [50] * 8 + [10]], [[0, 1, 2, 3], [4, 5, 6, 7, 8]], {0, 1, 2, 3})
+    found = [machine.demotion_fallbacks(i) for i in range(4)]
+    # Each slow node is the fallback of as many.
+    assert found == [(5, 6), (6, 7), (7, 4), (4, 5)]
+    assert {len(one) for one in found} == {FALLBACKS_MAX}
+    assert machine.promotion_fallbacks(4) == (1, 2)
+    assert machine.promotion_targets(8) == (0, 1, 2, 3)
+    assert machine.promotion_fallbacks(8) == ()
+
+
+@pytest.mark.parametrize(
+    ("fast_ns", "slow_ns", "found"),
+    [(100, 250, (1,)), (60, 100, ()), (None, 100, (1,)), (100, None, (1,))],
+    ids=["CXL", "HBM beside DRAM", "unknown", "unknown below"],
+)
+def test_memory_of_another_socket_must_be_faster_than_slow_memory_of_this_one(
+    fast_ns: int | None, slow_ns: int | None, found: tuple[int, ...]
+) -> None:
+    machine = topology(
+        [[10, 20, 14, 24], [20, 10, 24, 14], [14, 24, 10, 28], [24, 14, 28, 10]],
+        [[0, 1], [2, 3]],
+        {0, 1},
+    )
+    told = {rank: Performance(ns, ns, 1, 1) for rank, ns in enumerate((fast_ns, slow_ns))}
+    nodes = tuple(replace(one, performance=told[one.id // 2]) for one in machine.nodes)
+    machine = replace(machine, nodes=nodes)
+    assert machine.promotion_fallbacks(2) == found
+    assert machine.demotion_fallbacks(0) == (3,)
+
+
 def test_a_node_left_out_is_nobodys_target() -> None:
     machine = topology([[10, 20, 15], [20, 10, 20], [15, 20, 10]], [[0], [1]], {0})
     assert machine.tier_of(2) is None
@@ -116,6 +163,23 @@ def test_targets_stand_in_the_adjacent_tier(machine: Topology) -> None:
         last = tier.rank == len(machine.tiers) - 1
         assert down == (set() if last else {machine.tiers[tier.rank + 1]})
         assert up == (set() if tier.rank == 0 else {machine.tiers[tier.rank - 1]})
+
+
+@given(topologies())
+def test_fallbacks_are_the_next_nearest_of_the_same_tier(machine: Topology) -> None:
+    for source in machine.nodes:
+        for targets, fallbacks in (
+            (machine.demotion_targets(source.id), machine.demotion_fallbacks(source.id)),
+            (machine.promotion_targets(source.id), machine.promotion_fallbacks(source.id)),
+        ):
+            assert not set(targets) & set(fallbacks)
+            tiers = {machine.tier_of(one) for one in (*targets, *fallbacks)}
+            assert len(tiers) <= 1
+            assert len(fallbacks) <= FALLBACKS_MAX
+            assert len({source.distance(one) for one in fallbacks}) <= 1
+            others = {one for tier in tiers if tier for one in tier.nodes} - {*targets, *fallbacks}
+            for one in fallbacks:
+                assert all(source.distance(one) <= source.distance(other) for other in others)
 
 
 @given(topologies())
