@@ -53,6 +53,7 @@ from tierd.plans.plan import (
 from tierd.plans.rates import cost_bp, quota_bytes, rate
 from tierd.plans.safety import require_safe
 from tierd.plans.scope import NOTHING, Scope, scope
+from tierd.plans.ways import ways
 from tierd.topology import Node, Topology
 from tierd.tuner import tuners
 from tierd.tuner.sensor_patterns import SensorPattern, sensor_patterns, sure_accesses
@@ -103,6 +104,13 @@ class _Sources:
     def hints(self) -> bool:
         """Whether hint faults promote. With `observe` schemes only count, so tierd has them all."""
         return self.promoter.hints and self.config.mode is Mode.manage
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether memory may go to other nodes than the nearest. Shares are for the nearest ones,
+        and `observe` says what is hot and cold, and not who has no room."""
+        demands = self.tuner.loop is Controller.demand
+        return demands and self.config.mode is Mode.manage and not self.shared
 
     @property
     def window_us(self) -> int:
@@ -246,29 +254,24 @@ def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
         ),
         (*mine, *visits.migrations(mine, sweeps), *evicts),
         sweeps,
-        tuple(one for one in possible if sources.hints and one.direction is Direction.promote),
+        promoters.nearest_ups(possible) if sources.hints else (),
     )
 
 
 def _migrations(
-    sources: _Sources, source: Node, kdamond: int, first_scheme: int, *ways: Direction
+    sources: _Sources, source: Node, kdamond: int, first_scheme: int, *directions: Direction
 ) -> Iterator[Migration]:
     """Yield the migrations from a node, promotion first. Equal targets share the rate equally.
 
     The first scheme that moves pages resets the age of their regions, and hot pages matter more.
     """
-    topology, config = sources.topology, sources.config
-    targets = {
-        Direction.promote: sorted(topology.promotion_targets(source.id)),
-        Direction.demote: sorted(topology.demotion_targets(source.id)),
-    }
-    pairs = [(direction, target) for direction in ways for target in targets[direction]]
-    for scheme, (direction, target) in enumerate(pairs, first_scheme):
-        sharing = len(targets[direction])
-        most = rate(topology, config, direction, source, targets[direction])
-        mine = most.bytes_per_s / sharing
-        ends = source, topology.node(target)
-        aim = aims.aim(config, sources.free_floors, direction, *ends)
+    topology, config, loop = sources.topology, sources.config, sources.tuner.loop
+    found = ways(topology, source.id, directions, falls_back=sources.falls_back)
+    for scheme, way in enumerate(found, first_scheme):
+        direction, target = way.direction, way.target
+        most = rate(topology, config, direction, source, way.nearest)
+        mine = most.bytes_per_s / way.sharing
+        aim = aims.aim(config, sources.free_floors, direction, source, topology.node(target))
         yield Migration(
             id=f"{direction}-{source.id}-{target}",
             direction=direction,
@@ -279,13 +282,13 @@ def _migrations(
             aim=aim,
             rate_max_bytes_per_s=mine,
             quota_bytes_max=quota_bytes(
-                mine, sources.window_us, sources.tuner.loop, direction, sources.capabilities
+                mine, sources.window_us, loop, direction, sources.capabilities
             ),
             window_us=sources.window_us,
-            reason=reasons.where(config, direction, source.id, target)
-            + (f" (one of {sharing} equally near)" if sharing > 1 else "")
-            + f", at most {format_rate(mine)}{most.note}"
-            + reasons.until(sources.tuner.loop, direction, aim),
+            reason=reasons.where(config, source.id, way)
+            + f", at most {format_rate(mine)}{most.note}{way.beside}"
+            + reasons.until(loop, direction, aim),
+            fallback=way.fallback,
         )
 
 
@@ -445,15 +448,17 @@ def _commits_cgroups(sources: _Sources) -> bool:
 def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> tuple[Sweep, ...]:
     if not by_region or not _visits(sources):
         return ()
+    # Without `temporal` a quota could only grow step by step.
+    gated = not tuners.has_temporal(sources.capabilities)
+    shares = sources.shares(node)
     return visits.sweeps(
         by_region,
         page_bytes=sources.topology.page_bytes,
         round_bytes=sum(part.end - part.start for part in node.addresses()),
         window_us=min(sources.window_us, sampling.sweep_window_us(sources.intervals)),
         samples_per_s=sampling.rate_hz(_nr_regions(sources, node).max, sources.intervals.sample_us),
-        # Without `temporal` a quota could only grow step by step.
-        gated=not tuners.has_temporal(sources.capabilities),
-        also=visits.takes_hot(sources.config, shares=sources.shares(node), hints=sources.hints),
+        gated=gated,
+        also=visits.takes_hot(sources.config, shares=shares, hints=sources.hints, gated=gated),
     )
 
 

@@ -61,9 +61,9 @@ def test_a_fast_node_that_is_saturated_gets_no_more(series: str) -> None:
     made.do(60, lambda: setattr(memory, "load", 0.1))
     made.run(120)
     # It is late with half of the set. Then come three readings, and what is on its way. What was
-    # too much goes down again.
-    assert shares[0] == pytest.approx(shares[1], abs=0.06)
-    assert 0.45 <= shares[1] < 0.6
+    # too much goes down again, from 7.2 on.
+    assert shares[0] == pytest.approx(shares[1], abs=0.06 if series == "7.2" else 0.01)
+    assert 0.45 <= shares[1] < 0.65
     why = {one.scheme: one.reason for one in made.before(59).schemes}["promote-1-0"]
     assert why.startswith("parked: node 0 answers in ")
     assert "slower memory in 250 ns" in why
@@ -71,7 +71,7 @@ def test_a_fast_node_that_is_saturated_gets_no_more(series: str) -> None:
     assert made.share("hot", 0) > 0.9
 
 
-@pytest.mark.parametrize("series", ["6.12", "6.18", "7.2"])
+@pytest.mark.parametrize("series", ["7.2", "7.3"])
 def test_hot_pages_go_down_where_programs_begin_to_read_too_much(series: str) -> None:
     made, memory = machine(series)
     memory.load = 0.2

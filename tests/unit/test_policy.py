@@ -83,7 +83,7 @@ def test_a_middle_node_promotes_first_in_one_context() -> None:
 def test_sockets_pair_with_their_nearest() -> None:
     far = frozenset({(0, 3), (1, 2)})
     plan = policy.plan(machine((0, 1), (2, 3), far=far), ALL, REGIONS)
-    ids = {item.id for item in plan.migrations}
+    ids = {item.id for item in plan.migrations if not item.fallback}
     assert ids == {
         *("demote-0-2", "demote-1-3", "promote-2-0", "promote-3-1", "evict-2", "evict-3")
     }
@@ -213,6 +213,23 @@ def test_a_sweep_is_closed_at_first_and_limited() -> None:
             assert scheme.quota.weights == Weights(0, 0, 0)
             goals = (Goal(Metric.user_input, TARGET, current_value=CLOSED_INPUT),)
             assert scheme.quota.goals == (() if gated else goals)
+
+
+@pytest.mark.parametrize(
+    ("can", "config", "relieves"),
+    [
+        (ALL, Config(), True),
+        (ALL, Config(measures_latency=False), False),
+        # There a commit opens all sweeps for a moment.
+        (without(Feature.fail_charge), Config(), False),
+    ],
+    ids=["can", "off", "gated"],
+)
+def test_hot_pages_go_down_only_where_nothing_else_opens_their_sweep(
+    can: Capabilities, config: Config, relieves: bool
+) -> None:
+    visits = {one.visit for one in policy.plan(TWO, can, config).sweeps}
+    assert (Visit.relieve in visits) is relieves
 
 
 def test_a_sweep_that_clears_moves_no_page() -> None:
@@ -362,6 +379,40 @@ capabilities = st.sets(st.sampled_from(Feature)).map(
 )
 
 
+def require_targets(plan: Plan, topology: Topology, config: Config, *, swaps: bool) -> None:
+    """Require a migration for each target, and none more."""
+    last = topology.tiers[-1].nodes if plan.tuner.loop is Controller.demand else ()
+    wanted = {
+        Direction.promote: {
+            (n.id, to) for n in topology.nodes for to in topology.promotion_targets(n.id)
+        },
+        Direction.demote: {
+            (n.id, to) for n in topology.nodes for to in topology.demotion_targets(n.id)
+        },
+        Direction.evict: {(node, node) for node in last if topology.promotion_targets(node)},
+    }
+    further = {
+        Direction.promote: {
+            (n.id, to) for n in topology.nodes for to in topology.promotion_fallbacks(n.id)
+        },
+        Direction.demote: {
+            (n.id, to) for n in topology.nodes for to in topology.demotion_fallbacks(n.id)
+        },
+        Direction.evict: set(),
+    }
+    falls_back = plan.tuner.loop is Controller.demand and config.mode is Mode.manage
+    evicts = [one for one in plan.migrations if one.direction is Direction.evict]
+    assert {one.files_only for one in evicts} <= {not swaps}
+    for direction, ways in wanted.items():
+        for fallback, pairs in ((False, ways), (True, further[direction] if falls_back else set())):
+            found = {
+                (i.source_node, i.target_node)
+                for i in plan.migrations
+                if i.direction is direction and i.fallback is fallback
+            }
+            assert found == pairs
+
+
 @given(topologies(), capabilities, configs, st.integers(0, 2 * GIB), st.booleans())
 def test_every_plan_is_whole_and_within_bounds(
     topology: Topology,
@@ -373,23 +424,7 @@ def test_every_plan_is_whole_and_within_bounds(
     floors = {node.id: floor for node in topology.nodes}
     plan = policy.plan(topology, can, config, free_floors=floors, swaps=swaps)
     assert len({item.id for item in plan.migrations}) == len(plan.migrations)
-    last = topology.tiers[-1].nodes if plan.tuner.loop is Controller.demand else ()
-    wanted = {
-        Direction.promote: {
-            (n.id, to) for n in topology.nodes for to in topology.promotion_targets(n.id)
-        },
-        Direction.demote: {
-            (n.id, to) for n in topology.nodes for to in topology.demotion_targets(n.id)
-        },
-        Direction.evict: {(node, node) for node in last if topology.promotion_targets(node)},
-    }
-    evicts = [one for one in plan.migrations if one.direction is Direction.evict]
-    assert {one.files_only for one in evicts} <= {not swaps}
-    for direction, ways in wanted.items():
-        found = {
-            (i.source_node, i.target_node) for i in plan.migrations if i.direction is direction
-        }
-        assert found == ways
+    require_targets(plan, topology, config, swaps=swaps)
     for node in topology.nodes:
         for direction in Direction:
             mine = [
@@ -400,7 +435,10 @@ def test_every_plan_is_whole_and_within_bounds(
             if plan.tuner.loop is Controller.demand:
                 charged = not can.has(Feature.fail_charge)
                 most *= TRIED_PER_RATE_MAX if charged else QUOTA_PER_RATE_MAX
-            assert sum(item.quota_bytes_max for item in mine) <= max(most, len(mine))
+            nearest = [item for item in mine if not item.fallback]
+            assert sum(item.quota_bytes_max for item in nearest) <= max(most, len(nearest))
+            # A fallback may use what the nearest leave of the rate: all of it, if they are full.
+            assert all(item.quota_bytes_max <= max(most, 1) for item in mine)
     rates = {one.id: one.rate_max_bytes_per_s for one in plan.of_regions}
     for sweep in plan.sweeps:
         if sweep.moves and sweep.quota_bytes > 1:

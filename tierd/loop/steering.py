@@ -32,7 +32,7 @@ from tierd.plans.damon import Command, Write
 from tierd.plans.plan import Controller, input_writes
 from tierd.record import scheme_totals
 from tierd.record.scheme_totals import Statistics
-from tierd.tuner import hint_faults, latencies
+from tierd.tuner import fallbacks, hint_faults, latencies
 from tierd.tuner.measurement import Limits
 
 
@@ -114,7 +114,8 @@ def _asked(running: Running, applied: Applied) -> Mapping[int, tuple[int, ...]]:
     """Return the slower nodes of each fast node whose latency matters now."""
     if not running.config.measures_latency or running.config.mode is Mode.observe:
         return {}
-    return latencies.asked(applied.plan.migrations, running.tuning.controller.answers)
+    ups = fallbacks.judging(applied.plan.migrations)
+    return latencies.asked(ups, running.tuning.controller.answers)
 
 
 def step(outside: Outside, running: Running, applied: Applied) -> Running:

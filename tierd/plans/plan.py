@@ -163,11 +163,13 @@ class Migration:
     grain: Grain = Grain.regions
     files_only: bool = False
     """Whether it moves page cache only, because there is no swap for the rest."""
+    fallback: bool = False
+    """Whether nearer nodes come first: it moves what they have no room for, within their rate."""
 
     @property
     def begins_ready(self) -> bool:
-        """True if its quota grows at the start. Nothing is evicted before that is wanted."""
-        return self.direction is not Direction.evict
+        """True if its quota grows at the start. Others wait until something asks for them."""
+        return self.direction is not Direction.evict and not self.fallback
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,8 @@ class Sweep:
     """How many pages of the node DAMON samples per second, at most. A sample makes a page old."""
     gated: bool
     """True if watermarks open and close it; else the input of its goal does."""
+    fallback: bool = False
+    """Whether nearer nodes come first, as for the migration by regions beside it."""
 
     @property
     def bytes_per_s(self) -> float:

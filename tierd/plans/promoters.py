@@ -9,6 +9,7 @@ from tierd.machine.numa_balancing import PROMOTE_RATE_LIMIT, NumaBalancing
 from tierd.plans.plan import (
     AS_CONFIGURED,
     Controller,
+    Direction,
     HintFaults,
     Migration,
     PromoterChoice,
@@ -71,6 +72,12 @@ def _why_not(topology: Topology, found: NumaBalancing | None) -> str:
             "only from slow memory (`tierd tiers` shows the kernel's tiers)"
         )
     return ""
+
+
+def nearest_ups(migrations: Iterable[Migration]) -> tuple[Migration, ...]:
+    """Return the promotions that hint faults do in place of tierd: to the nearest nodes."""
+    ups = (one for one in migrations if one.direction is Direction.promote)
+    return tuple(one for one in ups if not one.fallback)
 
 
 def hint_faults(

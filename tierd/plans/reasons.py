@@ -7,6 +7,7 @@ from tierd.machine.features import FEATURE_TABLE, Capabilities, Feature, because
 from tierd.plans import sampling
 from tierd.plans.damon import Intervals
 from tierd.plans.plan import Aim, Controller, Direction, Migration, TunerChoice
+from tierd.plans.ways import Way
 from tierd.topology import Node
 from tierd.units import format_duration_us, format_percent, format_size
 
@@ -26,16 +27,17 @@ NOTHING_IS_PUSHED = (
 )
 
 
-def where(config: Config, direction: Direction, source: int, target: int) -> str:
+def where(config: Config, source: int, way: Way) -> str:
     """Return what a migration moves, and from where to where."""
-    if direction is Direction.promote:
+    near = "next nearest" if way.fallback else "nearest"
+    if way.direction is Direction.promote:
         what = f"what is accessed in {format_percent(config.hot_accesses_min_bp)} of the samples"
-        place = f"up to node {target}, nearest of the next faster tier"
+        place = f"up to node {way.target}, {near} of the next faster tier"
     else:
         what = "what nobody accesses"
-        place = f"down to node {target}, nearest of the next slower tier"
+        place = f"down to node {way.target}, {near} of the next slower tier"
     verb = "count" if config.mode is Mode.observe else "move"
-    return f"{verb} {what} on node {source} {place}"
+    return f"{verb} {what} on node {source} {place}{way.among}"
 
 
 def until(loop: Controller, direction: Direction, aim: Aim) -> str:

@@ -26,7 +26,16 @@ from tierd.plans.damon import (
     Span,
     Weights,
 )
-from tierd.plans.plan import CLOSED_INPUT, FEW, TARGET, Grain, Migration, Sweep, Visit
+from tierd.plans.plan import (
+    CLOSED_INPUT,
+    FEW,
+    TARGET,
+    Direction,
+    Grain,
+    Migration,
+    Sweep,
+    Visit,
+)
 from tierd.plans.scope import Scope
 from tierd.units import format_rate
 
@@ -110,10 +119,16 @@ def sweeps(
     visit a page. `also` is the visit that takes hot pages down, if there is one.
     """
     nearest = by_region[0].target_node
-    kinds = [(Visit(one.direction), one.target_node) for one in by_region]
+    kinds = [
+        (Visit(one.direction), one.target_node)
+        for one in by_region
+        if not _strays(one, gated=gated)
+    ]
+    # Sweeps to all targets are equally fast, because one sweep clears the pages for all of them.
     rate = min(one.rate_max_bytes_per_s for one in by_region)
-    downs = [target for visit, target in kinds if visit is Visit.demote]
-    if len(downs) < len(kinds):
+    fallbacks = {(Visit(one.direction), one.target_node) for one in by_region if one.fallback}
+    downs = [end for visit, end in kinds if visit is Visit.demote and (visit, end) not in fallbacks]
+    if any(visit is Visit.promote for visit, _ in kinds):
         kinds.append((Visit.clear, nearest))
     if downs:
         kinds.append((Visit.age, nearest))
@@ -133,20 +148,32 @@ def sweeps(
             round_bytes=round_bytes,
             samples_per_s=samples_per_s,
             gated=gated,
+            fallback=(visit, target) in fallbacks,
         )
         for scheme, (visit, target) in enumerate(kinds, by_region[-1].scheme + 1)
     )
 
 
-def takes_hot(config: Config, *, shares: bool, hints: bool) -> Visit | None:
+def takes_hot(config: Config, *, shares: bool, hints: bool, gated: bool) -> Visit | None:
     """Return the visit that takes hot pages of a node down. `shares`: groups share the node.
 
     Where they do, nothing relieves it: that would take from a group what is its share. With `hints`
-    hint faults promote, and latencies are not read.
+    hint faults promote, and latencies are not read. `gated` sweeps may each visit a window when one
+    of them opens (`_strays`), so that hot pages would go down that nothing asks for.
     """
     if shares:
         return Visit.push
-    return Visit.relieve if config.measures_latency and not hints else None
+    return Visit.relieve if config.measures_latency and not (hints or gated) else None
+
+
+def _strays(one: Migration, *, gated: bool) -> bool:
+    """Return whether a sweep for a migration would move pages that nothing asks for.
+
+    A commit that opens one gate opens them all for a moment: each sweep may visit one window then.
+    What a sweep that promotes finds far behind the one that clears looks young, and comes up. So
+    pages come up to fallbacks by goals only.
+    """
+    return gated and one.fallback and one.direction is Direction.promote
 
 
 def is_long(sweep: Sweep) -> bool:
@@ -272,4 +299,5 @@ def _reason(sweep: Sweep, rate_max_bytes_per_s: float) -> str:
         f"visit the pages of node {sweep.node} one by one, and move those that {what} since the "
         f"last visit {'up' if up else 'down'} to node {sweep.target_node}, at most "
         f"{format_rate(rate_max_bytes_per_s)} together with {sweep.beside}"
+        f"{' and with what goes to nearer nodes' if sweep.fallback else ''}"
     )

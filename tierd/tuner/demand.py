@@ -15,6 +15,7 @@ from tierd.plans.visits import is_long
 from tierd.tuner import (
     demotion,
     evictions,
+    fallbacks,
     gate,
     heat,
     hint_faults,
@@ -26,6 +27,7 @@ from tierd.tuner import (
 )
 from tierd.tuner.average import moving
 from tierd.tuner.climb import RESUME_SHARE
+from tierd.tuner.fallbacks import Moved
 from tierd.tuner.gate import Room, Seen
 from tierd.tuner.habit import Habit, learn
 from tierd.tuner.heat import Heat
@@ -56,6 +58,8 @@ class ControllerState:
     """How late each fast node answers."""
     pages: PagesState = field(default_factory=PagesState)
     shares: SharesState = field(default_factory=SharesState)
+    needed: frozenset[str] = frozenset()
+    """The promotions by regions to fallbacks that are needed now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +139,25 @@ def _by_region(
             name, rate_max = flow.migration.id, flow.rate_max_bytes_per_s
             limited = wants[name].bytes_per_s >= rate_max > 0
             habits[name] = replace(flow.habit, limited=limited, quota_bytes=wants[name].quota_bytes)
-    for node in evictions.slowest_nodes(measurement, limits, habits, state.heats):
-        headroom[node.id] = evictions.headroom_bytes(node)
+    for one in limits.migrations:
+        if one.id not in wants and one.direction is not Direction.evict:
+            wants[one.id] = Want(0.0, demotion.NOT_NEEDED)
+            habits[one.id] = replace(habits[one.id], limited=False, quota_bytes=0)
+    slowest = tuple(evictions.slowest_nodes(measurement, limits, habits, state.heats))
+    kept = {node.id: evictions.headroom_bytes(node) for node in slowest}
+    # What is free on one of them needs no eviction on another, if demotion falls back.
+    counts = headroom | kept if limits.falls_back else headroom
+    for node in slowest:
         name = node.downs[0].migration.id
-        wants[name] = evictions.evict(node, headroom)
+        wants[name] = evictions.evict(node, {**counts, node.id: kept[node.id]})
         habits[name] = replace(habits[name], quota_bytes=wants[name].quota_bytes)
-    return replace(state, habits=habits), Decision(wants, headroom)
+    return replace(state, habits=habits), Decision(wants, headroom | kept)
 
 
 def _fast_nodes(
     state: ControllerState, measurement: Measurement, limits: Limits
 ) -> tuple[FastNode, ...]:
-    known = state.habits, state.heats, state.pressure, state.answers
+    known = state.habits, state.heats, state.pressure, state.answers, state.needed
     return tuple(fast_nodes(measurement, limits, *known))
 
 
@@ -183,8 +194,8 @@ def _has_room(node: FastNode, headroom: int) -> bool:
 
 def _climbing_bytes(state: ControllerState, node: FastNode) -> float:
     """Return the room that regions should make for what comes up by page."""
-    climbs = [state.pages.climb(one.node) for one in node.sweeps_up]
-    return pages.soon_bytes(climbs, _most_ahead_bytes(node))
+    climbs = state.pages.climbs_to(node.id, node.limits.sweeps).all
+    return pages.soon_bytes((one for _, one in climbs), _most_ahead_bytes(node))
 
 
 def _most_ahead_bytes(node: FastNode) -> float:
@@ -198,8 +209,8 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
     if shared is not None and shared.asked:
         # Most of the heat below may be of groups that wait. So what came lately counts.
         reserved = min(reserved, 2.0 * node.promoted_bytes)
-    fits = evictions.fits_bytes(node, decision.headroom_bytes)
-    by_region = sum(decision.wants[flow.migration.id].bytes_per_s for flow in node.downs)
+    fits = _left_bytes(node, decision)
+    nearest = {one.migration.target_node for one in node.downs if not one.migration.fallback}
     return Room(
         node=node.id,
         total_bytes=node.now.total_bytes,
@@ -209,7 +220,8 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
         wanted_bytes=demotion.ahead_bytes(node, coming) + hint_faults.ahead_bytes(hinted, node),
         sweep_bytes_per_s=node.sweep_bytes_per_s + hint_faults.rate_max_bytes_per_s(node),
         reserved_bytes=reserved,
-        fits_bytes=max(0.0, fits - by_region * CLEAR_S),
+        fits_bytes=sum(fits[one] for one in nearest),
+        fits_by_target=fits,
         cold_share=node.cold_share,
         is_short=node.now.free_bytes < node.short_bytes,
         stopped=node.waits or node.busy,
@@ -223,12 +235,22 @@ def _room(node: FastNode, known: NodeState, decision: Decision) -> Room:
     )
 
 
+def _left_bytes(node: FastNode, decision: Decision) -> dict[int, float]:
+    """Return how much each slower node has room for, beside what goes down there by regions."""
+    fits = evictions.fits_bytes(node, decision.headroom_bytes)
+    for flow in node.downs:
+        by_region = decision.wants[flow.migration.id].bytes_per_s * CLEAR_S
+        fits[flow.migration.target_node] = max(0.0, fits[flow.migration.target_node] - by_region)
+    return fits
+
+
 def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -> Tick:
     """Return what one tick knows for the decisions by page."""
     seen: dict[int, Seen] = {}
+    further: dict[int, Moved] = {}
     over: dict[str, float] = {}
     allowed: dict[str, float] = {}
-    rates = {one.id: one.rate_max_bytes_per_s for one in limits.migrations}
+    rated = {one.id: one for one in limits.migrations}
     for sweep in limits.sweeps:
         did = measurement.sweeps[sweep.id]
         known = seen.get(sweep.node) or Seen(
@@ -246,17 +268,21 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
             visited_bytes=_with(known.visited_bytes, visit, did.tried_bytes),
             moved_bytes=_with(known.moved_bytes, visit, did.applied_bytes),
         )
+        if sweep.fallback and visit is Visit.promote:
+            before = further.get(sweep.node, Moved())
+            further[sweep.node] = before.plus(did.tried_bytes, did.applied_bytes)
         if sweep.moves:
-            by_region = measurement.schemes[sweep.beside]
-            rate_bytes = rates[sweep.beside] * measurement.seconds
-            left_bytes = rate_bytes - by_region.applied_bytes
+            beside = rated[sweep.beside]
+            rate_bytes = beside.rate_max_bytes_per_s * measurement.seconds
+            left_bytes = rate_bytes - limits.rated_bytes(measurement, beside)
             allowed[sweep.id] = max(0.0, left_bytes)
-            over[sweep.id] = did.applied_bytes - left_bytes
+            over[sweep.id] = limits.rated_bytes(measurement, sweep) - left_bytes
     tried = {one.id: measurement.sweeps[one.id].total_tried_bytes for one in limits.sweeps}
     return Tick(
         sweeps=limits.sweeps,
         rooms=rooms,
         seen=seen,
+        further=further,
         over_bytes=over,
         allowed_bytes=allowed,
         idle_s_min=limits.cold_s_min,
@@ -273,10 +299,9 @@ def _with(counts: Mapping[Visit, int], visit: Visit, more: int) -> Mapping[Visit
 def _comes(measurement: Measurement, limits: Limits) -> dict[int, bool]:
     """Return of each node that memory is promoted to whether much comes up there."""
     rates: dict[int, float] = {}
-    for one in limits.migrations:
-        if one.direction is Direction.promote:
-            node = one.target_node
-            rates[node] = rates.get(node, 0.0) + one.rate_max_bytes_per_s
+    for one in fallbacks.judging(limits.migrations):
+        node = one.target_node
+        rates[node] = rates.get(node, 0.0) + one.rate_max_bytes_per_s
     least = latencies.COMES_SHARE * measurement.seconds
     return {
         node: limits.moved_bytes(measurement, to=node) > least * rate
@@ -287,7 +312,13 @@ def _comes(measurement: Measurement, limits: Limits) -> dict[int, bool]:
 def _learned(state: ControllerState, measurement: Measurement, limits: Limits) -> ControllerState:
     seconds = measurement.seconds
     habits = {
-        one.id: learn(state.habits.get(one.id), one, measurement.schemes[one.id], seconds)
+        one.id: learn(
+            state.habits.get(one.id),
+            one,
+            measurement.schemes[one.id],
+            seconds,
+            limits.rated_bytes(measurement, one),
+        )
         for one in limits.migrations
     }
     heats = {
@@ -307,8 +338,15 @@ def _learned(state: ControllerState, measurement: Measurement, limits: Limits) -
     answers = latencies.learn(state.answers, measurement.latencies, comes, seconds, relieved)
     nodes = {
         node.id: node_state.learn(state.nodes.get(node.id), node, heats[node.id].all_bytes)
-        for node in fast_nodes(measurement, limits, habits, heats, pressure, answers)
+        for node in fast_nodes(measurement, limits, habits, heats, pressure, answers, state.needed)
     }
+    full_s = {number: one.full_s for number, one in nodes.items()}
     return replace(
-        state, nodes=nodes, habits=habits, heats=heats, pressure=pressure, answers=answers
+        state,
+        nodes=nodes,
+        habits=habits,
+        heats=heats,
+        pressure=pressure,
+        answers=answers,
+        needed=fallbacks.needed(limits, full_s, state.pages.refused),
     )

@@ -94,6 +94,10 @@ class Descent:
     """What lies between the two sweeps, in their order."""
     visited_bytes: int = 0
     """The memory that was visited in this round."""
+    target: int | None = None
+    """The node that its pages go to in this round."""
+    full_s: float = 0.0
+    """For how long none of the nearest slower nodes has had room."""
     rounds: int = 0
     yield_share: float = 1.0
     """The share of visited memory that went down lately."""

@@ -10,7 +10,7 @@ room by eviction.
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from tierd.plans.plan import Direction
+from tierd.plans.plan import Direction, Migration
 from tierd.tuner.demotion import AHEAD_S, AHEAD_SHARE_MAX
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
@@ -26,24 +26,31 @@ LEAVES_SHARE = 0.5
 TRY_SHARE_MIN = 1 / 32
 
 
-def fits_bytes(node: FastNode, headroom: Mapping[int, int] | None = None) -> float:
-    """Return how much the slower nodes can take in the next second before they are at the mark.
+def fits_bytes(node: FastNode, headroom: Mapping[int, int] | None = None) -> dict[int, float]:
+    """Return how much each slower node can take in the next second before it is at the mark.
 
-    With `headroom`, before they lack some of it, so that nothing is swapped out for what comes.
+    With `headroom`, before it lacks some of it, so that nothing is swapped out for what comes.
     To drop cold page cache for it is all right.
     """
     if not node.limits.evicts:
-        return inf
+        return {
+            one.migration.target_node: 0.0 if one.migration.fallback else inf for one in node.downs
+        }
     kept = headroom if headroom and node.limits.swaps else {}
-    targets = {flow.migration.target_node for flow in node.downs}
-    return sum(_fits_bytes(node, target, kept) for target in targets)
+    return {
+        flow.migration.target_node: _fits_bytes(node, flow.migration, kept) for flow in node.downs
+    }
 
 
-def _fits_bytes(node: FastNode, target: int, headroom: Mapping[int, int]) -> float:
-    seen, now = node.measurement, node.measurement.nodes[target]
+def _fits_bytes(node: FastNode, down: Migration, headroom: Mapping[int, int]) -> float:
+    target, seen = down.target_node, node.measurement
+    now = seen.nodes[target]
+    kept = float(headroom.get(target, now.mark_bytes))
+    if down.fallback:
+        # What is kept there, and what leaves it, is for the nodes that it is nearest to.
+        return max(0.0, now.free_bytes - max(kept, now.mark_bytes + _ahead_bytes(node, target)))
     leaves = node.limits.moved_bytes(seen, source=target) / seen.seconds * CLEAR_S
-    room = now.free_bytes - headroom.get(target, now.mark_bytes)
-    return max(0.0, room + LEAVES_SHARE * leaves)
+    return max(0.0, now.free_bytes - kept + LEAVES_SHARE * leaves)
 
 
 def headroom_bytes(node: FastNode) -> int:
@@ -52,17 +59,22 @@ def headroom_bytes(node: FastNode) -> int:
     An exchange takes as much room here as it leaves, so it needs no more than this. With swap it
     also keeps the headroom, because programs may need room here when nothing can be dropped.
     """
-    now, nodes, (flow,) = node.now, node.measurement.nodes, node.downs
-    ahead = sum(
+    now, (flow,) = node.now, node.downs
+    kept = 0.0 if flow.migration.files_only else node.limits.headroom_bp / BP_MAX
+    return now.mark_bytes + int(max(now.total_bytes * kept, _ahead_bytes(node, node.id)))
+
+
+def _ahead_bytes(node: FastNode, target: int) -> float:
+    """Return how much room the nodes that a target is nearest to make ahead."""
+    nodes = node.measurement.nodes
+    return sum(
         min(
             one.rate_max_bytes_per_s * AHEAD_S,
             nodes[one.source_node].total_bytes * AHEAD_SHARE_MAX,
         )
         for one in node.limits.migrations
-        if one.direction is Direction.demote and one.target_node == node.id
+        if one.direction is Direction.demote and one.target_node == target and not one.fallback
     )
-    kept = 0.0 if flow.migration.files_only else node.limits.headroom_bp / BP_MAX
-    return now.mark_bytes + int(max(now.total_bytes * kept, ahead))
 
 
 def evict(node: FastNode, headroom: Mapping[int, int]) -> Want:

@@ -76,7 +76,9 @@ class Room:
     wanted_bytes: float = 0.0
     """The room beyond the headroom that is wanted for what comes up by regions."""
     fits_bytes: float = inf
-    """How much more memory the slower nodes have room for."""
+    """How much more memory the nearest slower nodes have room for."""
+    fits_by_target: Mapping[int, float] = field(default_factory=dict)
+    """The same of each slower node that pages may go down to, also of those that are further."""
     cold_share: float | None = None
     """The share of the node that regions show to be cold, if a sensor counts that."""
     is_short: bool = False
@@ -112,6 +114,10 @@ class Room:
     def kept_bytes(self) -> int:
         """What stays free: the headroom, or the floor if that is higher (huge pages)."""
         return max(self.headroom_bytes, self.floor_bytes)
+
+    def fits_on(self, target: int) -> float:
+        """Return how much more memory a slower node has room for."""
+        return self.fits_by_target.get(target, self.fits_bytes)
 
     @property
     def left_bytes(self) -> int:

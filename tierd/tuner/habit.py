@@ -58,16 +58,23 @@ class Habit:
 
 
 def learn(
-    before: Habit | None, migration: Migration, seen: SchemeMeasurement, seconds: float
+    before: Habit | None,
+    migration: Migration,
+    seen: SchemeMeasurement,
+    seconds: float,
+    rated_bytes: float,
 ) -> Habit:
-    """Return what is known after this round. The caller adds the new quota."""
+    """Return what is known after this round. The caller adds the new quota.
+
+    So many bytes moved by the rate of the scheme, which others may share.
+    """
     if before is None:
         before = Habit(window_s=seen.window_s)
     return Habit(
         window_s=_window_s(before, seen, seconds),
         share_moved=_share_moved(before, seen),
         share_used=_share_used(before, seen, seconds),
-        debt_bytes=_debt_bytes(before, migration, seen, seconds),
+        debt_bytes=_debt_bytes(before, migration, rated_bytes, seconds),
     )
 
 
@@ -94,10 +101,8 @@ def _share_used(before: Habit, seen: SchemeMeasurement, seconds: float) -> float
     return min(1.0, max(USE_MIN, used))
 
 
-def _debt_bytes(
-    before: Habit, migration: Migration, seen: SchemeMeasurement, seconds: float
-) -> float:
+def _debt_bytes(before: Habit, migration: Migration, rated_bytes: float, seconds: float) -> float:
     """Add what moved beyond the rate. That happens if more of the tried bytes move than lately."""
     rate = migration.rate_max_bytes_per_s
     least = -rate * CREDIT_S if before.limited else 0.0
-    return max(least, before.debt_bytes + seen.applied_bytes - rate * seconds)
+    return max(least, before.debt_bytes + rated_bytes - rate * seconds)

@@ -4,7 +4,7 @@ Pure. `measure` makes a Measurement from two samples and the plan. `demand` and 
 it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -68,6 +68,11 @@ class Limits:
             one.direction is Direction.evict and not one.files_only for one in self.migrations
         )
 
+    @property
+    def falls_back(self) -> bool:
+        """True if memory may go to other nodes than the nearest."""
+        return any(one.fallback for one in self.migrations)
+
     def moved_bytes(
         self, seen: "Measurement", *, source: int | None = None, to: int | None = None
     ) -> int:
@@ -86,6 +91,19 @@ class Limits:
             for begin, end, moved in (*by_region, *by_page)
             if begin == source or end == to != begin
         )
+
+    def rated_bytes(self, seen: "Measurement", one: Migration | Sweep) -> float:
+        """Return what a scheme has moved since the last round, by the rate that it shares.
+
+        The fallbacks of a node and its nearest nodes share one rate. So what moved to any of them
+        counts for a fallback, and the nearest nodes share what moved to fallbacks.
+        """
+        if isinstance(one, Sweep):
+            sweeps = (two for two in self.sweeps if (two.node, two.visit) == (one.node, one.visit))
+            return _rated_bytes(one, tuple(sweeps), seen.sweeps)
+        ends = one.source_node, one.direction
+        mine = (two for two in self.migrations if (two.source_node, two.direction) == ends)
+        return _rated_bytes(one, tuple(mine), seen.schemes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +185,17 @@ class Measurement:
     def blind_s(self) -> float:
         """How long a decision holds before its effect is seen."""
         return min(self.seconds, self.again_s)
+
+
+def _rated_bytes(
+    one: Migration | Sweep,
+    all_of_them: Sequence[Migration | Sweep],
+    seen: Mapping[str, SchemeMeasurement],
+) -> float:
+    fallen = sum(seen[two.id].applied_bytes for two in all_of_them if two.fallback)
+    if not one.fallback:
+        return seen[one.id].applied_bytes + fallen / sum(not two.fallback for two in all_of_them)
+    return fallen + sum(seen[two.id].applied_bytes for two in all_of_them if not two.fallback)
 
 
 def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | None:

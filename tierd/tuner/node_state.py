@@ -22,6 +22,9 @@ ALLOCATION_S = 2.0
 ALLOCATION_SHARE_MAX = 0.05
 ALLOCATION_KEPT_PER_S = 0.9
 
+# A node without room that takes less than this share of its rate takes next to nothing.
+FULL_SHARE = 1 / 16
+
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
@@ -41,6 +44,8 @@ class NodeState:
     """The check whether promotion helps."""
     hinted: Hinted = field(default_factory=Hinted)
     """The hint faults that bring pages up to it."""
+    full_s: float = 0.0
+    """For how long it has taken next to nothing by regions, because it has no room or is busy."""
 
 
 def learn(before: NodeState | None, node: FastNode, heat_bytes: float) -> NodeState:
@@ -68,7 +73,20 @@ def learn(before: NodeState | None, node: FastNode, heat_bytes: float) -> NodeSt
     else:
         known = replace(_allocation(before, moves), check=benefit.check(before.check, moves))
     known = replace(known, hinted=hint_faults.learn(known.hinted, node))
+    known = replace(known, full_s=known.full_s + moves.seconds if _is_full(known, node) else 0.0)
     return _with_idle(known, node, heat_bytes)
+
+
+def _is_full(known: NodeState, node: FastNode) -> bool:
+    """Return whether a node takes next to nothing now, because it has no room or is busy."""
+    if node.busy:
+        return True
+    spare = (
+        node.now.free_bytes - node.floor_bytes(headroom_bytes(known, node)) - node.huge_room_bytes
+    )
+    rate = sum(flow.migration.rate_max_bytes_per_s for flow in node.ups)
+    little = FULL_SHARE * rate * node.measurement.seconds
+    return spare <= node.dead_bytes and node.promoted_bytes <= little
 
 
 def headroom_bytes(known: NodeState, node: FastNode) -> int:

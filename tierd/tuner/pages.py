@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tierd.plans.plan import Sweep, Visit
-from tierd.tuner import budget, climb_words, climbing, descent, push, relief
+from tierd.tuner import budget, climb_words, climbing, descent, fallbacks, push, relief
 from tierd.tuner.budget import Budget
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Wanted
+from tierd.tuner.fallbacks import Climbs, Moved
 from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Bar, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
 from tierd.tuner.relief import Relief
@@ -22,6 +23,8 @@ from tierd.tuner.trade import Trade
 MOSTLY_HUGE = "most pages are huge, and regions see those better"
 OVER_RATE = "it has moved more than its rate allows"
 USED_UP = "its processor time is used up (`cost`)"
+ELSEWHERE = "its pages come up to another node now"
+NEARER = "nearer nodes come first, and do not lack room for long enough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,37 @@ class PagesState:
     """What each sweep moved beyond its rate, by its id."""
     budgets: Mapping[int, Budget] = field(default_factory=dict)
 
+    further_climbs: Mapping[int, Climb] = field(default_factory=dict)
+    """The climbs to fallbacks."""
+    refused_s: Mapping[int, float] = field(default_factory=dict)
+    """For how long the nearest nodes have taken no pages, or in vain, by the node of the pages."""
+    refused: frozenset[int] = frozenset()
+    """The nodes for which that is long enough that their pages may come up elsewhere."""
+
     def climb(self, node: int) -> Climb:
-        """Return the climb from a node, which may not have begun."""
+        """Return the climb from a node to the nearest ones, which may not have begun."""
         return self.climbs.get(node, Climb())
+
+    def further_climb(self, node: int) -> Climb:
+        """Return the climb from a node to its fallbacks."""
+        return self.further_climbs.get(node, Climb())
+
+    def clears_pages(self, node: int) -> bool:
+        """Return whether pages of a node were cleared lately for a climb, or will be soon."""
+        return self.climb(node).clears_pages or self.further_climb(node).clears_pages
+
+    def climbs_to(self, node: int, sweeps: Iterable[Sweep]) -> Climbs:
+        """Return the climbs whose pages come up to a node now, or may."""
+        mine = [one for one in sweeps if one.visit is Visit.promote and one.target_node == node]
+        further = {one.node: self.further_climb(one.node) for one in mine if one.fallback}
+        return Climbs(
+            {one.node: self.climb(one.node) for one in mine if not one.fallback},
+            {
+                source: one
+                for source, one in further.items()
+                if one.clears_pages or source in self.refused
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +93,24 @@ class Tick:
     """The processor time of the kdamond of each node, as far as it is known."""
     tried_bytes: Mapping[str, int]
     """The memory that each sweep has visited since its kdamond began, which is its place."""
+    further: Mapping[int, Moved] = field(default_factory=dict)
+    """What the sweeps did that bring pages of a node up to fallbacks, where it has some."""
 
     def turn(self, node: int, visit: Visit, rounds: int) -> Sweep:
         """Return the sweep whose turn it is: a node has one for each target."""
-        mine = [one for one in self.sweeps if one.node == node and one.visit is visit]
-        return mine[rounds % len(mine)]
+        return self.turns(node, visit, rounds)[0]
+
+    def turns(
+        self, node: int, visit: Visit, rounds: int, *, fallback: bool = False
+    ) -> tuple[Sweep, ...]:
+        """Return the sweeps to the nearest nodes, or to fallbacks, in the order of their turns."""
+        mine = [
+            one
+            for one in self.sweeps
+            if one.node == node and one.visit is visit and one.fallback is fallback
+        ]
+        at = rounds % len(mine) if mine else 0
+        return (*mine[at:], *mine[:at])
 
     def behind_bytes(self, follows: Sweep, leads: Sweep, most: float = 0.5) -> float:
         """Return how far one sweep is behind another on its way around the node.
@@ -140,15 +184,76 @@ def soon_bytes(climbs: Iterable[Climb], most_bytes: float) -> float:
 
 
 def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
+    """Bring pages up to the nearest nodes, or else to fallbacks. One of both at a time."""
+    further = state.further_climb(node)
     before = _with_target(state.climb(node), state, now, node)
-    sweep, clear = now.turn(node, Visit.promote, before.rounds), now.turn(node, Visit.clear, 0)
+    sweep = now.turn(node, Visit.promote, before.rounds)
+    held = ELSEWHERE if further.clears_pages else ""
+    seen = fallbacks.seen(now.seen[node], now.further.get(node), further, fallback=False)
+    after, above, decided = _climbed(state, now, before, sweep, seen, held)
+    descents = {**state.descents, sweep.target_node: above}
+    state = replace(state, climbs={**state.climbs, node: after}, descents=descents)
+    state = _refusing(state, now, node)
+    if node not in now.further:
+        return state, decided
+    state, told = _climb_further(state, now, node)
+    return state, decided.plus(told)
+
+
+def _climb_further(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
+    before, nearer = state.further_climb(node), state.climb(node)
+    may_begin = node in state.refused and not nearer.clears_pages
+    if before.stage is Stage.waits and not may_begin:
+        # The nearest nodes have room again, so this round ends.
+        before = replace(before, stage=Stage.rests, stage_s=0.0, stage_ends_s=0.0)
+    before = _with_target(before, state, now, node, fallback=True)
+    sweep = now.turns(node, Visit.promote, before.rounds, fallback=True)[0]
+    held = "" if before.clears_pages or may_begin else NEARER
+    seen = fallbacks.seen(now.seen[node], now.further[node], nearer, fallback=True)
+    after, above, decided = _climbed(state, now, before, sweep, seen, held)
+    climbs = {**state.further_climbs, node: after}
+    if not after.clears_pages:
+        # The bar of the nearest nodes is in force.
+        decided = replace(decided, bars={})
+    if held:
+        return replace(state, further_climbs=climbs), decided
+    descents = {**state.descents, sweep.target_node: above}
+    return replace(state, further_climbs=climbs, descents=descents), decided
+
+
+def _refusing(state: PagesState, now: Tick, node: int) -> PagesState:
+    """Return a state that knows whether pages of a node find no place on the nearest nodes."""
+    climb, turns = state.climb(node), now.turns(node, Visit.promote, 0)
+    seen, refused = now.seen[node], state.refused - {node}
+    seconds = state.refused_s.get(node, 0.0)
+    takes = any(climb.may_begin(_room(climb, state, now, one)) for one in turns)
+    if climb.in_vain or not (climb.clears_pages or takes):
+        seconds += 0.0 if climb.clears_pages else seen.seconds
+    else:
+        seconds = 0.0
+    rounds_s = (now.seen[one.target_node].round_s for one in turns if one.target_node in now.seen)
+    if seconds >= max(fallbacks.REFUSED_S, *rounds_s):
+        refused |= {node}
+    return replace(state, refused=refused, refused_s={**state.refused_s, node: seconds})
+
+
+def _climbed(
+    state: PagesState, now: Tick, before: Climb, sweep: Sweep, seen: Seen, held: str
+) -> tuple[Climb, Descent, Decided]:
+    """Return a climb after a tick, the descent from the node that it goes to, and what is told.
+
+    If it is `held`, no page may come up.
+    """
+    clear = now.turn(sweep.node, Visit.clear, 0)
     room = _room(before, state, now, sweep)
+    if held:
+        room = replace(room, stopped=held, over_rate=False)
     above = state.descents.get(sweep.target_node, Descent())
     if room.owed_bytes and before.in_vain:
         # The heat of a node does not fall while groups exchange hot memory for hot memory.
         before = replace(before, rest_s=0.0, stage_ends_s=0.0)
     seen = replace(
-        now.seen[node],
+        seen,
         behind_bytes=now.behind_bytes(sweep, clear),
         allowed_bytes=now.allowed_bytes[sweep.id],
     )
@@ -173,28 +278,28 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     if before.calm and not after.calm:
         above = descent.woken(above)
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}
-    return replace(
-        state,
-        climbs={**state.climbs, node: after},
-        descents={**state.descents, sweep.target_node: above},
-    ), Decided(
-        {ids[visit]: gate for visit, gate in told.items()},
-        {sweep.id: climb_words.reason(after, sweep, room)},
-        frozenset({sweep.id}) if after.is_busy(room) else frozenset(),
-        {sweep.id: Bar(after.bar_s(seen), after.yield_share)},
+    return (
+        after,
+        above,
+        Decided(
+            {ids[visit]: gate for visit, gate in told.items()},
+            {sweep.id: climb_words.reason(after, sweep, room)},
+            frozenset({sweep.id}) if after.is_busy(room) else frozenset(),
+            {} if held else {sweep.id: Bar(after.bar_s(seen), after.yield_share)},
+        ),
     )
 
 
-def _with_target(before: Climb, state: PagesState, now: Tick, node: int) -> Climb:
+def _with_target(
+    before: Climb, state: PagesState, now: Tick, node: int, *, fallback: bool = False
+) -> Climb:
     """Return a climb whose next round goes to the next target, or to the first after it with room.
 
     While a round is under way it has one target: the sweeps to the others are elsewhere.
     """
     if before.stage is Stage.rests:
-        for more in range(
-            sum(one.node == node and one.visit is Visit.promote for one in now.sweeps)
-        ):
-            sweep = now.turn(node, Visit.promote, before.rounds + more)
+        turns = now.turns(node, Visit.promote, before.rounds, fallback=fallback)
+        for more, sweep in enumerate(turns):
             if before.may_begin(_room(before, state, now, sweep)):
                 return replace(before, rounds=before.rounds + more)
     return before
@@ -215,15 +320,11 @@ def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
 def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
     room = now.rooms[node]
     before = state.descents.get(node, Descent())
-    climbs = [
-        (state.climbs[one.node], now.seen[one.node])
-        for one in now.sweeps
-        if one.visit is Visit.promote and one.target_node == node
-    ]
+    found = state.climbs_to(node, now.sweeps)
+    climbs = [(one, now.seen[source]) for source, one in found.all]
     # Memory that regions show to be hot and that waits for room is worth room, whatever single
     # pages have shown.
-    climbed_in_vain = not room.wanted_bytes and any(one.in_vain for one, _ in climbs)
-    in_vain = room.hinted_in_vain or climbed_in_vain
+    in_vain = room.hinted_in_vain or (not room.wanted_bytes and found.in_vain)
     if room.hinted_woke:
         before = descent.woken(before)
     seen = now.seen[node]
@@ -237,11 +338,20 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     # Room for what programs allocate is needed soon, whatever is idle the longest.
     most_s = max(least_s, IDLE_S_FIRST) if room.is_short else before.learned_s
     before = replace(before, idle_s=min(before.learned_s, most_s))
-    sweep, ages = now.turn(node, Visit.demote, before.rounds), now.turn(node, Visit.age, 0)
+    nearest, further = (
+        now.turns(node, Visit.demote, before.rounds, fallback=fallback)
+        for fallback in (False, True)
+    )
+    full = not any(fallbacks.fits(one, room) for one in nearest)
+    before = replace(before, full_s=before.full_s + seen.seconds if full else 0.0)
+    sweep = fallbacks.down((*nearest, *further), room, before)
+    ages = now.turn(node, Visit.age, 0)
+    before = replace(before, target=sweep.target_node)
+    room = replace(room, fits_bytes=room.fits_on(sweep.target_node))
     # A climb from this node clears its pages, so that all of them would look idle soon after. A
     # climb that waits for room must not stop this descent: the node above may have no room because
     # this one has none.
-    cleared = state.climb(node).clears_pages
+    cleared = state.clears_pages(node)
     if cleared:
         before = replace(before, cleared=(), visited_bytes=0)
     runs = before.is_open or bool(before.cleared)
@@ -254,8 +364,9 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     )
     after, told = descent.follow(before, seen, wanted)
     gate = told[Visit.demote]
+    others = {one.id: CLOSED for one in now.sweeps if (one.node, one.visit) == (node, sweep.visit)}
     return replace(state, descents={**state.descents, node: after}), Decided(
-        {ages.id: told[Visit.age], sweep.id: gate},
+        {**others, ages.id: told[Visit.age], sweep.id: gate},
         {sweep.id: descent.reason(after, sweep, wanted, gate)},
         frozenset({sweep.id}) if gate.is_open else frozenset(),
         {sweep.id: Bar(after.idle_s, after.yield_share)},

@@ -27,16 +27,21 @@ def promote(
     """Return what each promotion to a node should do, after the demotions from it are decided."""
     wanted, now = wanted_bytes_per_s(known, node), node.now
     frees_now = node.left_bytes / node.measurement.seconds
-    # If the node has cold memory, promotion may use the headroom: demotion fills it again.
-    floor = now.mark_bytes if node.cold_bytes else headroom
-    spare = now.free_bytes - floor - node.huge_room_bytes
+    spare = now.free_bytes - node.floor_bytes(headroom) - node.huge_room_bytes
     # Below the floor, promotion can only use the room that demotion goes on to make.
     freed = max(frees_now, _allowed_bytes_per_s(node, downs)) if spare > 0 else frees_now
-    share = min(1.0, max(0.0, spare / ROOM_S + freed) / wanted) if wanted else 0.0
-    return {
-        flow.migration.id: node.with_quota(_promotion(flow, share, known, node), flow)
-        for flow in node.ups
-    }
+    room = max(0.0, spare / ROOM_S + freed) if wanted else 0.0
+    wants: dict[str, Want] = {}
+    for fallback in (False, True):
+        # What comes from nodes to which this one is nearest comes first.
+        alike = [flow for flow in node.ups if flow.migration.fallback is fallback]
+        theirs = sum(flow.pace_bytes_per_s for flow in alike)
+        share = min(1.0, room / theirs) if theirs else 0.0
+        room -= share * theirs
+        for flow in alike:
+            want = _promotion(flow, share, known, node)
+            wants[flow.migration.id] = node.with_quota(want, flow)
+    return wants
 
 
 def _allowed_bytes_per_s(node: FastNode, downs: Mapping[str, Want]) -> float:

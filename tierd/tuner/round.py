@@ -3,7 +3,7 @@
 Pure. `promotion` and `demotion` decide by a FastNode. Each decision is a Want.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -95,11 +95,14 @@ class Flow:
     """The heat of the source."""
     sharing: int
     """How many migrations have this source and direction. They share what they find there."""
+    nearer_bytes_per_s: float = 0.0
+    """How much of its rate nearer nodes use, if it is a fallback."""
 
     @property
     def rate_max_bytes_per_s(self) -> float:
         """What the scheme may move now: its rate, less what it moved beyond its rate before."""
-        return max(0.0, self.migration.rate_max_bytes_per_s - self.habit.debt_bytes / CLEAR_S)
+        rate = self.migration.rate_max_bytes_per_s - self.nearer_bytes_per_s
+        return max(0.0, rate - self.habit.debt_bytes / CLEAR_S)
 
     @property
     def heat_bytes(self) -> float:
@@ -108,7 +111,8 @@ class Flow:
     @property
     def slow_bytes_per_s(self) -> float:
         """How fast faint and new heat should move."""
-        waits, most = self.heat, NEW_SHARE * self.migration.rate_max_bytes_per_s * self.sharing
+        alike = 1 if self.migration.fallback else self.sharing
+        waits, most = self.heat, NEW_SHARE * self.migration.rate_max_bytes_per_s * alike
         return min(most, waits.new_bytes / NEW_CLEAR_S) + waits.faint_bytes / FAINT_CLEAR_S
 
     @property
@@ -194,10 +198,10 @@ class FastNode:
             )
         return ""
 
-    def goes_by_page(self, fits_bytes: float) -> bool:
+    def goes_by_page(self, fits_bytes: Mapping[int, float]) -> bool:
         """Whether visits to its pages make all the room that is wanted, and are quick enough.
 
-        The slower nodes have room for `fits_bytes`.
+        Each slower node has room for so much of `fits_bytes`.
         """
         return self.is_visited(fits_bytes) and any(
             makes_room(sweep, flow.migration.rate_max_bytes_per_s)
@@ -206,29 +210,28 @@ class FastNode:
             if sweep.visit is Visit.demote and sweep.beside == flow.migration.id
         )
 
-    def is_visited(self, fits_bytes: float) -> bool:
+    def is_visited(self, fits_bytes: Mapping[int, float]) -> bool:
         """Whether visits to its pages can make the room for what comes up by page."""
         return any(
             sweep.node == self.id
             and sweep.visit is Visit.demote
             and can_be_visited(self.now, sweep)
-            and fitting_bytes(sweep) <= fits_bytes
+            and fitting_bytes(sweep) <= fits_bytes[sweep.target_node]
             for sweep in self.limits.sweeps
         )
 
     @property
-    def sweeps_up(self) -> tuple[Sweep, ...]:
-        """The sweeps whose pages come up to this node."""
-        return tuple(
+    def sweep_bytes_per_s(self) -> float:
+        """How fast the sweeps whose pages come up to this node visit memory together.
+
+        A sweep to a fallback runs seldom. It counts where it is the only one.
+        """
+        mine = [
             one
             for one in self.limits.sweeps
             if one.visit is Visit.promote and one.target_node == self.id
-        )
-
-    @property
-    def sweep_bytes_per_s(self) -> float:
-        """How fast they together visit memory."""
-        return sum(one.bytes_per_s for one in self.sweeps_up)
+        ]
+        return sum(one.bytes_per_s for one in [s for s in mine if not s.fallback] or mine)
 
     @property
     def short_bytes(self) -> int:
@@ -254,7 +257,11 @@ class FastNode:
     def heat_above_bytes(self) -> int:
         """The heat of the node, and of those that its memory goes up to."""
         above = {self.id}
-        goes_up = [one for one in self.limits.migrations if one.direction is Direction.promote]
+        goes_up = [
+            one
+            for one in self.limits.migrations
+            if one.direction is Direction.promote and not one.fallback
+        ]
         for _ in goes_up:
             above |= {one.target_node for one in goes_up if one.source_node in above}
         return sum(self.measurement.nodes[one].heat_bytes for one in above)
@@ -297,6 +304,13 @@ class FastNode:
         """The cold memory that is not free, or 0 if it is too little to move."""
         cold = max(0, (self.now.cold_bytes or 0) - self.now.free_bytes)
         return 0.0 if cold < self.dead_bytes else cold
+
+    def floor_bytes(self, headroom_bytes: int) -> int:
+        """Return what stays free when memory comes up by regions.
+
+        If the node has cold memory, promotion may use the headroom: demotion fills it again.
+        """
+        return self.now.mark_bytes if self.cold_bytes else headroom_bytes
 
     @property
     def cold_share(self) -> float | None:
@@ -341,10 +355,14 @@ def fast_nodes(
     heats: Mapping[int, Heat],
     pressure: float,
     answers: Mapping[int, Answers],
+    needed: Collection[str] = (),
 ) -> Iterator[FastNode]:
-    """Yield each node that memory is promoted to or demoted from, in the order of their ids."""
+    """Yield each node that memory is promoted to or demoted from, in the order of their ids.
+
+    Of the promotions to fallbacks only those that are `needed` are there.
+    """
     nodes = measurement.nodes
-    ends = [(one.direction, one.source_node) for one in limits.migrations]
+    ends = [(one.direction, one.source_node, one.fallback) for one in limits.migrations]
     ups: dict[int, list[Flow]] = {}
     downs: dict[int, list[Flow]] = {}
     for one in limits.migrations:
@@ -356,9 +374,10 @@ def fast_nodes(
             source=nodes[source],
             target=nodes[target],
             heat=heats[source],
-            sharing=ends.count((one.direction, source)),
+            sharing=ends.count((one.direction, source, one.fallback)),
+            nearer_bytes_per_s=_nearer_bytes_per_s(one, measurement, limits),
         )
-        if one.direction is Direction.promote:
+        if one.direction is Direction.promote and (not one.fallback or one.id in needed):
             ups.setdefault(target, []).append(flow)
         elif one.direction is Direction.demote:
             downs.setdefault(source, []).append(flow)
@@ -366,3 +385,16 @@ def fast_nodes(
         both = tuple(ups.get(node, ())), tuple(downs.get(node, ()))
         answer = answers.get(node, Answers())
         yield FastNode(node, nodes[node], *both, measurement, limits, pressure, answer)
+
+
+def _nearer_bytes_per_s(one: Migration, seen: Measurement, limits: Limits) -> float:
+    """Return what moves up to nearer nodes than a fallback. Demotion divides its rate itself."""
+    if not one.fallback or one.direction is not Direction.promote:
+        return 0.0
+    ends = one.source_node, one.direction, False
+    nearer = (
+        seen.schemes[two.id].applied_bytes
+        for two in limits.migrations
+        if (two.source_node, two.direction, two.fallback) == ends
+    )
+    return sum(nearer) / seen.seconds

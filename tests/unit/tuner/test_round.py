@@ -56,7 +56,7 @@ def test_visits_make_room_where_a_round_at_twice_the_rate_is_short(
     habits = {one.id: Habit(0.1) for one in (UP, DOWN)}
     heats = dict.fromkeys((0, 1), Heat(0, 0.0, 0.0))
     (node,) = fast_nodes(reading(), limits, habits, heats, 0.0, {})
-    assert node.goes_by_page(round_bytes) is goes
+    assert node.goes_by_page({1: round_bytes}) is goes
 
 
 @pytest.mark.parametrize(
