@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 EXPECTED_S = {
     "test_real": 150,
     "test_it_moves_hot_up_and_cold_down_and_leaves_no_trace": 180,
+    "test_memory_goes_to_the_other_socket_where_a_node_is_full": 150,
     "test_so_do_the_kernels_own_goals": 240,
     "test_nothing_is_promoted_while_tasks_wait_for_memory": 120,
     "test_the_unit_lives_through_all_that_systemd_does": 240,

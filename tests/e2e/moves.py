@@ -47,11 +47,14 @@ FAR_GOAL = KERNEL_TUNER + "headroom: 40%\n"
 
 
 def by_region(plan: Mapping[str, Any], direction: str) -> list[Mapping[str, Any]]:
-    """Return the items of one direction. Those that go by page have the same nodes."""
+    """Return the items of one direction. Those that go by page have the same nodes.
+
+    Fallbacks move nothing while nearer nodes have room (fallbacks.py).
+    """
     return [
         item
         for item in plan["items"]
-        if item["direction"] == direction and item["grain"] == "regions"
+        if item["direction"] == direction and item["grain"] == "regions" and not item["fallback"]
     ]
 
 
