@@ -418,7 +418,7 @@ _GROUPED = (
         "Whether tierd measures how late nodes answer, while memory comes up and for some seconds "
         "of each minute: on or off. It follows some pointers on both nodes, once a second at most. "
         "When the fast node answers no sooner than the slower one, its bandwidth is the limit: "
-        "promotion stops, and some hot pages go down until both answer alike.",
+        "promotion stops. From Linux 7.2 on some hot pages go down until both answer alike.",
     ),
     Setting(
         ("loop", "profile"),
