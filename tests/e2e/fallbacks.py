@@ -15,8 +15,10 @@ HOT_BYTES = 64 * MIB
 HOT_HZ = 60.0
 HOT_SHARE = 0.8
 DOWN_BYTES = 16 * MIB
-# What stays free when a node is filled: the kernel needs some of it.
-LEFT_BYTES = 40 * MIB
+# What stays free when a node is filled. The kernel needs some of it, and its counts of free memory
+# lag: with little left it would end the workload.
+LEFT_BYTES = 48 * MIB
+PIECE_BYTES_MIN = 8 * MIB
 PIECE_BYTES = 128 * MIB
 BOUND_S = 300.0
 
@@ -26,10 +28,12 @@ def main() -> int:
     sets.place("hot", NEAREST, HOT_BYTES, only=True)
     filled: dict[int, list[str]] = {FAST: [], NEAREST: []}
     for node, names in filled.items():
-        while (room := inside.free_bytes(node) - LEFT_BYTES) >= MIB:
+        while (room := inside.free_bytes(node) - LEFT_BYTES) >= PIECE_BYTES_MIN:
             names.append(f"idle-{node}-{len(names)}")
             # Half of what is left each time: other memory may come meanwhile.
-            sets.place(names[-1], node, max(MIB, min(PIECE_BYTES, room // 2)), only=True)
+            sets.place(
+                names[-1], node, max(PIECE_BYTES_MIN, min(PIECE_BYTES, room // 2)), only=True
+            )
     sets.heat("hot", HOT_HZ)
     note(f"free: {[inside.free_bytes(node) // MIB for node in range(4)]} MiB")
     daemon = inside.started()
