@@ -21,6 +21,7 @@ PURE = {
     "doctor/speeds.py",
     "errors.py",
     "figures.py",
+    "frozen.py",
     "feedback.py",
     "importing/amounts.py",
     "importing/damo_command.py",
@@ -139,6 +140,7 @@ PURE_IMPORTS = {
     "html",
     "json",
     "math",
+    "operator",
     "re",
     "textwrap",
     "typing",
@@ -159,6 +161,7 @@ PURE_LOCAL = {
     "tierd.doctor.speeds",
     "tierd.errors",
     "tierd.figures",
+    "tierd.frozen",
     "tierd.importing.amounts",
     "tierd.importing.damo_options",
     "tierd.importing.foreign",
@@ -276,7 +279,7 @@ FILE_LINES_MAX = 500
 # The storeys from the ground up. A package, or a module beside the packages, may import from itself
 # and from lower storeys. The ground has what knows nothing of memory, and the version.
 STOREYS = (
-    {"__version__", "clock", "digest", "errors", "ranges", "units"},
+    {"__version__", "clock", "digest", "errors", "frozen", "ranges", "units"},
     {"figures", "sysfs", "topology"},
     {"machine"},
     {"configuration"},

@@ -1,7 +1,6 @@
 """Read a machine and make its plan. `tierd plan` and the daemon both use this."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from glob import escape
 
 from tierd import policy
@@ -16,6 +15,7 @@ from tierd.configuration.config import (
     Promoter,
     ShareClass,
 )
+from tierd.frozen import replace
 from tierd.machine import cgroups, cpusets, discovery, features, interleave, numa_balancing, swap
 from tierd.machine.features import Capabilities
 from tierd.machine.sample_reader import watermarks

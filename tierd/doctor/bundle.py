@@ -8,11 +8,12 @@ import io
 import re
 import tarfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tierd.configuration.config import Config
 from tierd.doctor.facts import Facts, Unreadable
+from tierd.frozen import replace
 from tierd.machine import btf
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.swap import IN_MEMORY

@@ -7,9 +7,9 @@ Rules of this file:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from tierd.errors import Unsupported
+from tierd.frozen import replace
 from tierd.importing import scheme_settings, scope_settings, tier_order
 from tierd.importing.foreign import MOVING, Context, ForeignPolicy, Given
 from tierd.importing.remarks import Kind, Part, joined, noted, remark

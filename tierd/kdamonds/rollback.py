@@ -4,10 +4,10 @@ Each step is tried even if another one failed. UndoFailed names every file that 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from tierd.errors import TierdError
+from tierd.frozen import replace
 from tierd.kdamonds.applied import Applied, Record, UndoFailed
 from tierd.kdamonds.build import put_knob_back, rebuild, run_as_saved, set_knob
 from tierd.kdamonds.kernel import Attempts, Kernel

@@ -1,11 +1,11 @@
 """Requests to the running loop, by a signal or over the API, and the answers to them."""
 
-from dataclasses import replace
 from functools import partial
 
 from tierd.configuration import configfile
 from tierd.errors import ExitCode, TierdError
 from tierd.feedback import Tuning
+from tierd.frozen import replace
 from tierd.kdamonds import apply
 from tierd.loop import force, steering
 from tierd.loop.outside import Outside

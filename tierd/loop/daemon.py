@@ -9,12 +9,12 @@ Rules of this file:
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from tierd.configuration.config import Config, OnConflict, OnStop
 from tierd.errors import Conflict, ExitCode, TierdError, Unsupported
 from tierd.feedback import Tuning
+from tierd.frozen import replace
 from tierd.kdamonds import apply, inspection, ownership, restore
 from tierd.kdamonds.applied import Applied, CgroupsGone
 from tierd.kdamonds.inspection import Health

@@ -7,11 +7,11 @@ Rules of this file:
    of its time it commits, is bounded.
 """
 
-from dataclasses import replace
 from functools import partial
 
 from tierd.configuration.config import Mode
 from tierd.errors import TierdError
+from tierd.frozen import replace
 from tierd.kdamonds.applied import CgroupsGone
 from tierd.loop import force
 from tierd.loop.outside import Outside

@@ -4,11 +4,11 @@ A failure is raised to the caller. `after_failure` says what runs after one.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from tierd.errors import Conflict, TierdError
 from tierd.feedback import Tuning
+from tierd.frozen import replace
 from tierd.kdamonds import apply, inspection
 from tierd.kdamonds.applied import Applied, CgroupsGone, RolledBack, UndoFailed
 from tierd.loop import supervise

@@ -5,8 +5,9 @@ the faster node may not demote.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from tierd.frozen import replace
 from tierd.loop import force
 from tierd.loop.outside import Outside
 from tierd.loop.running import Running

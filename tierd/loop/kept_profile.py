@@ -7,9 +7,10 @@ Rules of this file:
 """
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tierd.frozen import replace
 from tierd.loop.minutes import Joiner
 from tierd.profile import profile
 from tierd.profile.minute import MINUTE_S

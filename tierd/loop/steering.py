@@ -7,13 +7,13 @@ Rules of this file:
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 
 from tierd import feedback
 from tierd.configuration.config import Mode
 from tierd.feedback import GLANCE_S, Inputs, Timing, Tuning
+from tierd.frozen import replace
 from tierd.kdamonds import apply
 from tierd.kdamonds.applied import Applied
 from tierd.kdamonds.kernel import Kernel

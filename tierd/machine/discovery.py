@@ -12,10 +12,11 @@ Rules of this file:
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tierd import figures
 from tierd.errors import TierdError, Unsupported
+from tierd.frozen import replace
 from tierd.machine import resctrl
 from tierd.machine.override import (
     LEFT_OUT,

@@ -4,9 +4,9 @@ Also puts the bandwidths that a user sets in place of those of firmware.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tierd.errors import ConfigError, Unsupported
+from tierd.frozen import replace
 from tierd.topology import Node, Performance, Topology
 from tierd.units import format_ids, format_size
 

@@ -7,8 +7,7 @@ later. DAMON's action `pageout` reclaims pages of cold regions, and leaves young
 are. Page cache is dropped. The rest goes to swap, and stays where it is without swap.
 """
 
-from dataclasses import replace
-
+from tierd.frozen import replace
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans.damon import Filter, FilterType
 from tierd.plans.plan import Aim, Controller, Direction, Migration

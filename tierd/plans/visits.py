@@ -7,9 +7,9 @@ in each window, and begins again at the end (tests/contract/visits.py).
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tierd.configuration.config import Config
+from tierd.frozen import replace
 from tierd.plans.damon import (
     UINT_MAX,
     ULONG_MAX,

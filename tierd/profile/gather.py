@@ -1,8 +1,8 @@
 """Join minutes that are alike into one line, so that a day of a steady machine is small. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from tierd.frozen import replace
 from tierd.profile.panel import Kept
 from tierd.profile.profile import Line
 

@@ -7,12 +7,13 @@ published (the port is taken, the folder is missing), this is logged once and ti
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
 from tierd.configuration.config import Config
 from tierd.errors import TierdError
+from tierd.frozen import replace
 from tierd.record import daemon_counts
 from tierd.record.daemon_counts import DaemonCounts
 from tierd.record.snapshot import EventStatus, Snapshot, State

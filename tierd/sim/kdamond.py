@@ -8,10 +8,10 @@ kernels (Serves.callback) do it after a sample, and a commit only when an aggreg
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import takewhile
 from random import Random
 
+from tierd.frozen import replace
 from tierd.sim import kernel_math
 from tierd.sim.context_spec import (
     Attrs,

@@ -5,9 +5,9 @@ in it can be moved elsewhere. Otherwise the answer is EBUSY.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from errno import EBUSY, EINVAL
 
+from tierd.frozen import replace
 from tierd.sim import kstrto
 from tierd.sim.block_memory import ABSENT, FREE, KERNEL, RESERVED, BlockMemory, BlockZone
 from tierd.sim.context_spec import Range

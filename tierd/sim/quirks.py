@@ -7,10 +7,11 @@ release.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from errno import ECANCELED, EINVAL, EPERM
 
+from tierd.frozen import replace
 from tierd.sim import kstrto
 
 

@@ -5,9 +5,10 @@ differences between series are in quirks.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
+from tierd.frozen import replace
 from tierd.sim import kernel_math
 from tierd.sim.context_spec import (
     ULONG_MAX,

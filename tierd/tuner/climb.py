@@ -209,3 +209,7 @@ class Climb:
     def comes_bytes_per_s(self, seen: Seen) -> float:
         """Return how much comes up per second while sweeps run."""
         return self.yield_share * seen.bytes_per_s if self.is_running else 0.0
+
+
+NO_CLIMB = Climb()
+"""A climb that has not begun."""

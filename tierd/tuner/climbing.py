@@ -4,9 +4,9 @@ One sweep clears the pages in the order of their addresses, and another visits t
 page that was touched in between comes up. All pages of a node are visited in a round.
 """
 
-from dataclasses import replace
 from math import inf
 
+from tierd.frozen import replace
 from tierd.plans.plan import Visit
 from tierd.plans.visits import VISITED_PER_RATE_MAX
 from tierd.tuner import climb_heat, gain, touches

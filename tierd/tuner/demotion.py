@@ -5,8 +5,8 @@ cold, it only keeps the headroom.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
+from tierd.frozen import replace
 from tierd.tuner.round import CLEAR_S, FastNode, Flow, Want, dead_bytes
 from tierd.units import format_rate, format_size
 

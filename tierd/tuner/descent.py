@@ -4,9 +4,10 @@ One sweep makes the pages old in the order of their addresses, and another visit
 time is over. A page that was not touched in between goes down.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, exp2
 
+from tierd.frozen import replace
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
 from tierd.tuner.gate import CLOSED, OPEN, YIELD_MIN, Gate, Gates, Seen, until, yield_share
@@ -107,6 +108,10 @@ class Descent:
     yield_most: float = 1.0
     """The highest such share in about the last round. Memory of the kernel, of which nothing goes
     down, may be followed by memory that is all idle."""
+
+
+NO_DESCENT = Descent()
+"""A descent that has not begun."""
 
 
 def _visited(before: Descent, seen: Seen) -> Descent:

@@ -10,7 +10,7 @@ from math import inf
 
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
-from tierd.tuner.latencies import Answers
+from tierd.tuner.latencies import NO_ANSWERS, Answers
 from tierd.tuner.trade import Trade
 
 # Free memory that demotion makes for pages that come up, as a share of the fast node, and at most
@@ -94,7 +94,7 @@ class Room:
     """Why nothing may come up now; empty if it may."""
     over_rate: bool = False
     """True if that is because more has come up by page than the rate limit allows."""
-    answers: Answers = field(default_factory=Answers)
+    answers: Answers = NO_ANSWERS
     """How late the node answers."""
     hinted_bytes_per_s: float = 0.0
     """How fast hint faults bring pages up."""

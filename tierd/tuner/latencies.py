@@ -6,9 +6,10 @@ When it answers no sooner than the slower node, one more page there helps nobody
 """
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
+from tierd.frozen import replace
 from tierd.machine.sample import Latency
 from tierd.plans.plan import Direction, Migration
 
@@ -105,6 +106,10 @@ class Answers:
         return _median(slow for _, slow in self.readings_ns)
 
 
+NO_ANSWERS = Answers()
+"""What is known of a node before its first reading."""
+
+
 def asked(
     migrations: Iterable[Migration], known: Mapping[int, Answers]
 ) -> dict[int, tuple[int, ...]]:
@@ -112,7 +117,7 @@ def asked(
     found: dict[int, set[int]] = {}
     for one in migrations:
         node = one.target_node
-        if one.direction is Direction.promote and known.get(node, Answers()).matters:
+        if one.direction is Direction.promote and known.get(node, NO_ANSWERS).matters:
             found.setdefault(node, set()).add(one.source_node)
     return {node: tuple(sorted(slower)) for node, slower in sorted(found.items())}
 
@@ -129,7 +134,7 @@ def learn(
     `comes` says of each whether memory came up to it, and `relieved` where hot pages went down.
     """
     known = {
-        node: _later(before.get(node, Answers()), seconds, came=came, relieved=node in relieved)
+        node: _later(before.get(node, NO_ANSWERS), seconds, came=came, relieved=node in relieved)
         for node, came in comes.items()
     }
     by_fast: dict[int, dict[int, float]] = {}
@@ -138,7 +143,7 @@ def learn(
     for fast, found in by_fast.items():
         slower = [ns for node, ns in found.items() if node != fast]
         if fast in found and slower:
-            known[fast] = _judged(known.get(fast, Answers()), found[fast], min(slower))
+            known[fast] = _judged(known.get(fast, NO_ANSWERS), found[fast], min(slower))
     return known
 
 

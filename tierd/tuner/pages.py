@@ -6,13 +6,14 @@ when no page of the fast node is idle for so long.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from tierd.frozen import replace
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import budget, climb_words, climbing, descent, fallbacks, push, relief
 from tierd.tuner.budget import Budget
-from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
-from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Wanted
+from tierd.tuner.climb import IDLE_PER_LAG, NO_CLIMB, Climb, Stage
+from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, NO_DESCENT, Descent, Wanted
 from tierd.tuner.fallbacks import Climbs, Moved
 from tierd.tuner.gate import AHEAD_S, AHEAD_SHARE, CLOSED, Bar, Gate, Room, Seen, fitting_bytes
 from tierd.tuner.push import Push
@@ -48,11 +49,11 @@ class PagesState:
 
     def climb(self, node: int) -> Climb:
         """Return the climb from a node to the nearest ones, which may not have begun."""
-        return self.climbs.get(node, Climb())
+        return self.climbs.get(node, NO_CLIMB)
 
     def further_climb(self, node: int) -> Climb:
         """Return the climb from a node to its fallbacks."""
-        return self.further_climbs.get(node, Climb())
+        return self.further_climbs.get(node, NO_CLIMB)
 
     def clears_pages(self, node: int) -> bool:
         """Return whether pages of a node were cleared lately for a climb, or will be soon."""
@@ -248,7 +249,7 @@ def _climbed(
     room = _room(before, state, now, sweep)
     if held:
         room = replace(room, stopped=held, over_rate=False)
-    above = state.descents.get(sweep.target_node, Descent())
+    above = state.descents.get(sweep.target_node, NO_DESCENT)
     if room.owed_bytes and before.in_vain:
         # The heat of a node does not fall while groups exchange hot memory for hot memory.
         before = replace(before, rest_s=0.0, stage_ends_s=0.0)
@@ -319,7 +320,7 @@ def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
 
 def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
     room = now.rooms[node]
-    before = state.descents.get(node, Descent())
+    before = state.descents.get(node, NO_DESCENT)
     found = state.climbs_to(node, now.sweeps)
     climbs = [(one, now.seen[source]) for source, one in found.all]
     # Memory that regions show to be hot and that waits for room is worth room, whatever single

@@ -4,9 +4,10 @@ Pure. `promotion` and `demotion` decide by a FastNode. Each decision is a Want.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from math import inf
 
+from tierd.frozen import replace
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
 from tierd.plans.sampling import SAMPLED_S_MIN
 from tierd.plans.visits import makes_room
@@ -14,7 +15,7 @@ from tierd.topology import huge_page_bytes
 from tierd.tuner.gate import Bar, fitting_bytes
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
-from tierd.tuner.latencies import Answers
+from tierd.tuner.latencies import NO_ANSWERS, Answers
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
 from tierd.units import BP_MAX
 
@@ -161,7 +162,7 @@ class FastNode:
     limits: Limits
     pressure: float
     """Share of the time that tasks waited for memory, lately."""
-    answers: Answers = field(default_factory=Answers)
+    answers: Answers = NO_ANSWERS
     """How late it answers, beside the nodes that its memory comes up from."""
 
     @property
@@ -383,7 +384,7 @@ def fast_nodes(
             downs.setdefault(source, []).append(flow)
     for node in sorted(ups.keys() | downs.keys()):
         both = tuple(ups.get(node, ())), tuple(downs.get(node, ()))
-        answer = answers.get(node, Answers())
+        answer = answers.get(node, NO_ANSWERS)
         yield FastNode(node, nodes[node], *both, measurement, limits, pressure, answer)
 
 

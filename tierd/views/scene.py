@@ -4,8 +4,9 @@ The simulated machine knows which pages are hot. No file of a kernel shows that.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from tierd.frozen import replace
 from tierd.units import format_duration_us
 from tierd.views.render import table
 
