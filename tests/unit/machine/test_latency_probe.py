@@ -1,4 +1,4 @@
-"""Latencies are read from memory that really lies on its node, and no memory is kept."""
+"""Latencies are read from memory that really lies on its node, and all of it is given back."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 from tests.fixtures import machines
 from tierd.errors import TierdError
-from tierd.machine import bound_memory, discovery, latency_probe
+from tierd.machine import bound_memory, caches, discovery, latency_probe
 from tierd.machine.bound_memory import BoundMemory, bound
 from tierd.machine.latency_probe import CHAIN_BYTES, EVERY_S, L2_BYTES, PUSHES, LatencyProbe
 from tierd.topology import Topology
@@ -88,9 +88,11 @@ def test_a_chain_is_followed_at_the_next_reading(nodes: Nodes) -> None:
     assert one.nodes(ASKED) == []
     assert one.nodes(ASKED, after_s=EVERY_S / 2) == []
     assert one.nodes(ASKED) == [0, 1]
-    before = set(nodes.taken)
+    before = dict(nodes.taken)
     assert one.nodes(ASKED) == [0, 1]
-    assert len(before) == len(nodes.taken) == 2
+    # Two chains, and what pushes them out of the caches. All of it stays.
+    assert nodes.taken == before
+    assert len(before) == 3
     one.probe.end()
 
 
@@ -118,9 +120,34 @@ def test_memory_that_was_moved_tells_nothing(nodes: Nodes) -> None:
     one = Probe()
     one.nodes(ASKED)
     nodes.lies_on[1] = 0
+    before = len(nodes.sizes)
     assert one.nodes(ASKED) == [0]
+    assert nodes.sizes[before:] == [CHAIN_BYTES], "other memory is taken for node 1"
     nodes.lies_on[1] = 1
     assert one.nodes(ASKED) == [0, 1]
+    one.probe.end()
+
+
+def test_a_node_that_is_no_longer_asked_about_is_given_back(nodes: Nodes) -> None:
+    one = Probe()
+    one.nodes({0: (1, 2)})
+    assert sorted(nodes.taken.values()) == [0, 0, 1, 2]
+    assert one.nodes(ASKED) == [0, 1]
+    assert sorted(nodes.taken.values()) == [0, 0, 1]
+    one.probe.end()
+
+
+def test_more_memory_pushes_out_of_a_larger_cache(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Probe()
+    one.nodes(ASKED)
+    monkeypatch.setattr(Topology, "nearest_cpus", lambda *_: (max(CPUS),))
+    monkeypatch.setattr(caches, "sizes", lambda *_: {2: 2 * L2_BYTES})
+    one.probe._l2_bytes.clear()
+    assert one.nodes(ASKED) == [0, 1]
+    assert nodes.sizes[-2:] == [PUSHES * L2_BYTES, 2 * PUSHES * L2_BYTES]
+    assert len(nodes.taken) == 3
     one.probe.end()
 
 
