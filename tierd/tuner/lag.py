@@ -39,14 +39,16 @@ def limit(seen: Seen, room: Room, by_idle_s: float, came_share: float | None) ->
     The idle time allows `by_idle_s`. `came_share` is the share of what was visited in this round
     that came up, if anything was visited.
     """
-    most_s = LAG_SHARE_MAX * seen.round_bytes / seen.bytes_per_s
+    longest_s = LAG_SHARE_MAX * seen.round_bytes / seen.bytes_per_s
+    usable_bytes = _left_bytes(room)
     if not is_roomy(room):
-        return Limit(min(most_s, by_idle_s))
+        longest_s = min(longest_s, by_idle_s)
+        usable_bytes = room.spare_bytes
     if came_share is None:
-        return Limit(most_s)
+        return Limit(longest_s)
     # In a lag that is so many times as long, so many times as much comes up at most.
     round_bytes = max(1.0, came_share * seen.round_bytes)
-    return Limit(most_s, max(GROWTH, _left_bytes(room) / round_bytes))
+    return Limit(longest_s, max(GROWTH, usable_bytes / round_bytes))
 
 
 def _left_bytes(room: Room) -> float:

@@ -29,7 +29,7 @@ def room(left_bytes: float) -> Room:
 
 def test_the_idle_time_allows_a_lag_and_half_a_round_bounds_it() -> None:
     assert lag.limit(SEEN, room(-MIB), 0.5, None) == Limit(0.5, GROWTH)
-    assert lag.limit(SEEN, room(-MIB), 60.0, 0.01) == Limit(LONGEST_S, GROWTH)
+    assert lag.limit(SEEN, room(-MIB), 60.0, 0.5) == Limit(LONGEST_S, GROWTH)
 
 
 def test_with_room_the_lag_may_be_as_long_as_a_round_allows() -> None:
@@ -45,6 +45,15 @@ def test_it_grows_by_as_much_as_there_is_room_for(came_share: float, growth: flo
     """A round of 600 MiB brings this share up, and there is room for 300 MiB."""
     found = lag.limit(SEEN, room(300 * MIB), 0.5, came_share)
     assert found.growth == pytest.approx(growth, rel=0.001)
+
+
+def test_little_room_lets_it_grow_faster_if_far_less_comes_up() -> None:
+    """A round of 600 MiB brings 1 MiB up, and there is room for 22 MiB and half of the headroom."""
+    little = replace(room(-AHEAD), headroom_bytes=KEPT)
+    found = lag.limit(SEEN, little, 0.5, 1 / 600)
+    assert found.longest_s == 0.5
+    assert found.growth == pytest.approx(little.spare_bytes / MIB, rel=0.001)
+    assert found.growth > GROWTH
 
 
 def test_the_headroom_is_not_room() -> None:
