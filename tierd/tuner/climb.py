@@ -201,8 +201,10 @@ class Climb:
         return not room.stopped and room.spare_bytes > RESUME_SHARE * ahead_bytes
 
     def is_busy(self, room: Room) -> bool:
-        """Return whether a round is under way, or the next one begins at the next reading."""
-        return self.stage is not Stage.rests or (self.is_rested(room) and self.may_begin(room))
+        """Return whether a round is under way, or free room waits for the next one."""
+        if self.stage is not Stage.rests:
+            return True
+        return self.is_rested(room) and not room.stopped and is_roomy(room)
 
     def comes_bytes_per_s(self, seen: Seen) -> float:
         """Return how much comes up per second while sweeps run."""

@@ -59,6 +59,7 @@ STATUS = CORE | {
 }
 LOOKING_BACK = STATUS - {"tierd.views.groupview", "tierd.views.statusview"} | {
     "tierd.console.events_and_history",
+    "tierd.frozen",
     "tierd.record.bookkeeping",
     "tierd.record.chronicle",
     "tierd.record.fields",
