@@ -80,7 +80,7 @@ class LatencyProbe:
         """What pushes the chains out of the caches. It holds only zeros."""
         self._l2_bytes: dict[int, int] = {}
         """The sizes of second-level caches, by CPU."""
-        self._read_s = -EVERY_S
+        self._read_s = 0.0
 
     def read(self, topology: Topology, asked: Mapping[int, tuple[int, ...]]) -> tuple[Latency, ...]:
         """Return the latencies that can be read now; nothing at the first time.
@@ -105,9 +105,7 @@ class LatencyProbe:
     def end(self) -> None:
         """Give all memory back."""
         self._keep(())
-        if self._pusher is not None:
-            give_back(self._pusher)
-            self._pusher = None
+        self._drop_pusher()
 
     def _keep(self, pairs: Container[tuple[int, int]]) -> None:
         """Give back the memory of all other chains."""
@@ -154,12 +152,15 @@ class LatencyProbe:
         if cpu not in self._l2_bytes:
             self._l2_bytes[cpu] = caches.sizes(self._sysfs, cpu).get(2, L2_BYTES)
         size_bytes = PUSHES * self._l2_bytes[cpu]
-        if self._pusher is not None and self._pusher.size_bytes < size_bytes:
-            give_back(self._pusher)
-            self._pusher = None
-        if self._pusher is None:
+        if self._pusher is None or self._pusher.size_bytes < size_bytes:
+            self._drop_pusher()
             self._pusher = take(near, size_bytes)
         self._pusher.read()
+
+    def _drop_pusher(self) -> None:
+        if self._pusher is not None:
+            give_back(self._pusher)
+            self._pusher = None
 
 
 @cache
