@@ -13,7 +13,7 @@ import argparse
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from tests.sim.loop import MIB, Disk, Loop, Script
@@ -201,13 +201,15 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=1, help="the first number")
     parser.add_argument("--count", type=int, default=40, help="how many numbers")
+    parser.add_argument("--series", choices=SERIES, help="this kernel in place of a random one")
     parser.add_argument("--reasons", action="store_true", help="what each scheme does at the end")
     asked = parser.parse_args(words)
     say = sys.stdout.write
     say(f"number, machine, kernel: gain after {', '.join(map(str, LOOKS_S))} s; moved; programs\n")
     ends: list[float] = []
     for number in range(asked.first, asked.first + asked.count):
-        found = run(draw(number))
+        drawn = draw(number)
+        found = run(replace(drawn, series=asked.series) if asked.series else drawn)
         ends += [] if found.gains is None else [found.gains[-1]]
         say(line(found) + "\n")
         if asked.reasons:

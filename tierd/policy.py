@@ -18,7 +18,7 @@ from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import Capabilities, Feature, require_migration
 from tierd.machine.interleave import Interleave
 from tierd.machine.numa_balancing import NumaBalancing
-from tierd.plans import aims, eviction, groups, promoters, reasons, sampling, visits
+from tierd.plans import aims, eviction, groups, promoters, reasons, sampling, sensing, visits
 from tierd.plans.damon import (
     UINT_MAX,
     AccessPattern,
@@ -224,23 +224,23 @@ def _require_any(migrations: tuple[Migration, ...]) -> None:
 def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
     """Return the part of the kdamond `index`, or None if pages of the node can go nowhere."""
     sensed = _sensed(sources, node)
-    way = partial(_migrations, sources, node, index, len(sensed))
+    sensors_last = sensing.comes_last(sources.capabilities)
+    first = 0 if sensors_last else len(sensed)
+    way = partial(_migrations, sources, node, index, first)
     possible = tuple(way(Direction.promote, Direction.demote))
     if not possible:
         return None
     mine = tuple(way(Direction.demote)) if sources.hints else possible
     sweeps = _sweeps(sources, node, mine)
-    schemes_before = len(sensed) + len(mine) + len(sweeps)
-    evicts = tuple(_evictions(sources, node, possible[0], schemes_before))
-    # Sensors come first: a scheme that moves pages resets the age of the regions.
-    schemes = (
-        *(_sensing(sources, sense.pattern) for sense in sensed),
+    evicts = tuple(_evictions(sources, node, possible[0], first + len(mine) + len(sweeps)))
+    moving = (
         *(_scheme(sources, migration) for migration in mine),
         *(visits.scheme(sweep, _visited(sources, sweep)) for sweep in sweeps),
         *(_scheme(sources, one) for one in evicts),
     )
+    counting = tuple(_counting(sources, sense.pattern) for sense in sensed)
     return _Part(
-        _kdamond(sources, node, schemes),
+        _kdamond(sources, node, moving + counting if sensors_last else counting + moving),
         Watch(
             f"watch-{node.id}",
             index,
@@ -251,7 +251,7 @@ def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
         ),
         tuple(
             Sensor(one.sense, node.id, index, scheme, one.weight)
-            for scheme, one in enumerate(sensed)
+            for scheme, one in enumerate(sensed, len(moving) if sensors_last else 0)
         ),
         (*mine, *visits.migrations(mine, sweeps), *evicts),
         sweeps,
@@ -366,16 +366,9 @@ def _moved_pattern(sources: _Sources, direction: Direction) -> AccessPattern:
     return replace(pattern, nr_accesses=Span(least, UINT_MAX))
 
 
-def _sensing(sources: _Sources, pattern: AccessPattern) -> Scheme:
-    """Return a scheme that only counts. Its action is `stat`, so it needs no quota."""
-    return Scheme(
-        action=Action.stat,
-        # The scheme moves nothing, but no kernel is given a number that is not a node's.
-        target_nid=sources.topology.nodes[0].id,
-        pattern=pattern,
-        apply_interval_us=sources.window_us,
-        quota=Quota(bytes_max=0),
-    )
+def _counting(sources: _Sources, pattern: AccessPattern) -> Scheme:
+    node = sources.topology.nodes[0].id
+    return sensing.scheme(pattern, target_nid=node, window_us=sources.window_us)
 
 
 def _scheme(sources: _Sources, migration: Migration) -> Scheme:

@@ -20,6 +20,7 @@ from tests.contract.context import (
     events,
     node_events,
     node_kib,
+    refusal_or,
     running,
 )
 from tests.contract.subject import Subject
@@ -31,6 +32,9 @@ SET_PAGES = SET_BYTES // PAGE
 ALL = 0.95
 MOST = 0.5
 NONE = 0.05
+
+# More than what is counted twice can make up.
+MANY = 3
 
 # The fast node is asked for this much more than is free, so that it fills to its watermark.
 _FILL_MARGIN_MIB = 32
@@ -343,6 +347,29 @@ def counted_after_quota(subject: Subject) -> str:
     return _taken(subject, Scheme(bytes=MIB), COUNTER)
 
 
+# Its tries all fail, because the pages are on that node already. They cost next to nothing, so it
+# splits a piece of its quota off each region again and again.
+_FAILS_CHEAPLY = Scheme("migrate_hot", SLOW, bytes=MIB, fail_charge=(1, 1_024))
+
+
+@behaviour(
+    cites="damos_apply_target(), damos_charge_quota()",
+    expect=since({"6.12": "ENOENT", "7.2": "many times"}),
+)
+def counted_before_failures(subject: Subject) -> str:
+    """What a scheme without a quota takes if a later scheme splits off pieces that fail cheaply."""
+    return refusal_or(lambda: _taken(subject, COUNTER, _FAILS_CHEAPLY))
+
+
+@behaviour(
+    cites="damos_apply_target(), damos_charge_quota()",
+    expect=since({"6.12": "ENOENT", "7.2": "all once"}),
+)
+def counted_after_failures(subject: Subject) -> str:
+    """What a scheme without a quota takes if an earlier one splits off pieces that fail cheaply."""
+    return refusal_or(lambda: _taken(subject, _FAILS_CHEAPLY, COUNTER))
+
+
 def _taken(subject: Subject, *schemes: Scheme) -> str:
     once = [replace(scheme, apply_us=SELDOM_US) for scheme in schemes]
     whole = schemes.index(COUNTER)
@@ -350,4 +377,6 @@ def _taken(subject: Subject, *schemes: Scheme) -> str:
         tried = context.until(lambda: context.stats()[whole].sz_tried)
         if tried == context.size_bytes:
             return "all once"
+        if tried > MANY * context.size_bytes:
+            return "many times"
         return "some twice" if tried > context.size_bytes else "not all"

@@ -125,7 +125,8 @@ def told_apart(plan: Plan, kdamond: int) -> tuple[list[Scheme], Scheme]:
     """Return the schemes of a kdamond that only count, and the one that exchanges pages."""
     schemes = plan.kdamonds[kdamond].context.schemes
     (mover,) = [one.scheme for one in exchanges(plan) if one.kdamond == kdamond]
-    return list(schemes[:mover]), schemes[mover]
+    mine = [one.scheme for one in plan.sensors if one.kdamond == kdamond]
+    return [schemes[scheme] for scheme in mine], schemes[mover]
 
 
 def exchanges(plan: Plan) -> list[Migration]:
@@ -133,22 +134,37 @@ def exchanges(plan: Plan) -> list[Migration]:
 
 
 @pytest.mark.parametrize("tuner", [Tuner.auto, Tuner.demand])
-def test_demand_senses_first_and_moves_by_a_goal_of_its_own(tuner: Tuner) -> None:
+def test_demand_senses_and_moves_by_a_goal_of_its_own(tuner: Tuner) -> None:
     plan = policy.plan(TWO, ALL, replace(REGIONS, tuner=tuner))
     assert plan.tuner.loop is Controller.demand
     for index, sense in enumerate((Sense.cold, Sense.hot)):
         sensing, mover = told_apart(plan, index)
         assert {one.action for one in sensing} == {Action.stat}
         assert {one.quota for one in sensing} == {Quota(bytes_max=0)}
-        known = {s.scheme: s.sense for s in plan.sensors if s.kdamond == index}
-        assert set(known) == set(range(len(sensing)))
-        (same,) = [scheme for scheme, found in known.items() if found is sense]
-        assert sensing[same].pattern == mover.pattern
+        (same,) = [s.scheme for s in plan.sensors if (s.kdamond, s.sense) == (index, sense)]
+        assert plan.kdamonds[index].context.schemes[same].pattern == mover.pattern
         assert mover.quota.goals == (user_input(10_000),)
         assert mover.quota.bytes_max > 0
     # A node in the middle has all sensors.
     middle = [one for one in policy.plan(THREE, ALL, Config()).sensors if one.node == 1]
     assert {one.sense for one in middle} == set(Sense)
+
+
+@pytest.mark.parametrize("config", [Config(), REGIONS, Config(mode=Mode.observe)])
+@pytest.mark.parametrize("topology", [TWO, THREE])
+def test_sensors_come_first_but_last_where_a_region_is_split_again_and_again(
+    topology: Topology, config: Config
+) -> None:
+    """Schemes that move reset ages. With fail_charge they also split regions all the time."""
+    for capabilities, last in ((ALL, True), (without(Feature.fail_charge), False)):
+        plan = policy.plan(topology, capabilities, config)
+        for index, kdamond in enumerate(plan.kdamonds):
+            mine = [one.scheme for one in plan.sensors if one.kdamond == index]
+            whole = len(kdamond.context.schemes)
+            first = whole - len(mine) if last else 0
+            assert mine == list(range(first, first + len(mine)))
+            others = [one for one in (*plan.migrations, *plan.sweeps) if one.kdamond == index]
+            assert len({one.scheme for one in others} | set(mine)) == whole
 
 
 @pytest.mark.parametrize("least_bp", [1, 500, 3_000, 10_000])

@@ -194,10 +194,13 @@ class Climb:
 
     def may_begin(self, room: Room) -> bool:
         """Return whether there is room for the next pages."""
-        ahead_bytes = self.ahead_bytes(room.ahead_bytes)
+        least_bytes = AHEAD_SHARE_MIN * room.ahead_bytes
+        # No more room will come than what can go down makes.
+        most_bytes = max(least_bytes, room.spare_bytes + room.fits_bytes)
+        ahead_bytes = min(self.ahead_bytes(room.ahead_bytes), most_bytes)
         if not self.lag_s and room.opens_at_once:
             # Before the first lap only the hottest pages come up. They are few, and worth the most.
-            ahead_bytes = AHEAD_SHARE_MIN * room.ahead_bytes
+            ahead_bytes = least_bytes
         return not room.stopped and room.spare_bytes > RESUME_SHARE * ahead_bytes
 
     def is_busy(self, room: Room) -> bool:

@@ -48,3 +48,13 @@ def test_a_lag_that_becomes_shorter_is_waited_for_no_longer() -> None:
     after, gates = climbing.step(replace(cleared, lag_s=1.0), seen, ROOM, 100 * IDLE_S)
     assert after.stage is Stage.takes
     assert gates[Visit.promote] == OPEN
+
+
+def test_a_round_begins_with_all_the_room_that_there_will_be() -> None:
+    """More comes only if something can go down: else pages below would wait for ever."""
+    lapped, little = Climb(lag_s=0.1), with_room(LITTLE + 0.01)
+    assert begins(lapped, replace(little, fits_bytes=0.0))
+    short = RESUME_SHARE * ROOM.ahead_bytes - little.spare_bytes
+    assert not begins(lapped, replace(little, fits_bytes=2 * short))
+    assert begins(lapped, replace(little, fits_bytes=0.1 * short))
+    assert not begins(lapped, replace(with_room(LITTLE - 0.01), fits_bytes=0.0))
