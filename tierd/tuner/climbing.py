@@ -12,7 +12,7 @@ from tierd.plans.visits import VISITED_PER_RATE_MAX
 from tierd.tuner import climb_heat, gain, touches
 from tierd.tuner.climb import AHEAD_SHARE_MIN, NEXT_ROUND, REST_S_MIN, Climb, Stage
 from tierd.tuner.climb_heat import HEAT_S
-from tierd.tuner.gain import REST_S_MAX, Gain, Reading
+from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain, Reading
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Gates, Room, Seen, until, yield_share
 from tierd.tuner.lag import GROWTH, Limit, is_roomy, limit
 from tierd.tuner.trade import Trade
@@ -53,6 +53,10 @@ SLOWEST_SHARE = 0.5
 # that it says nothing: heat cannot have fallen by much. If it counted as in vain, demotion would
 # slow down, there would be still less room, and no round would ever be whole.
 TELLS_SHARE = 0.5
+
+# If a round takes so long, it is asked in its middle whether moves are worth it. Of shorter rounds
+# two are over before this can be told.
+CHECKED_ROUND_S = PIECE_S_MIN / 2
 
 # The lag does not grow after a lap or a round that waited for more than this share of its time.
 WAITED_SHARE_MAX = 0.3
@@ -376,9 +380,9 @@ def _touched(now: Climb, seen: Seen, room: Room) -> Climb:
 
 
 def _gained(now: Climb, seen: Seen, room: Room) -> Climb:
-    """Check in the middle of a long round whether what came up was worth it."""
+    """Check in the middle of a round whether what came up was worth it."""
     heat = seen.heat + seen.heat_above
-    if heat <= 0 or not seen.is_long:
+    if heat <= 0 or seen.round_s < CHECKED_ROUND_S:
         return now
     reading = Reading(seen.seconds, seen.heat_above / heat, now.heat.above_share, HEAT_S)
     if now.stage is Stage.rests:

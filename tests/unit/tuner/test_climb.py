@@ -19,6 +19,7 @@ from tierd.tuner.climb import (
 )
 from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.climbing import (
+    CHECKED_ROUND_S,
     FAR,
     LAP_LAGS,
     LAP_S,
@@ -37,6 +38,7 @@ MIB = 1 << 20
 ROUND = 1000 * MIB
 SPEED = 100 * MIB
 IDLE_S = 8.0
+CHECKED = int(CHECKED_ROUND_S * SPEED)  # A round of so much is checked in its middle.
 SEEN = Seen(seconds=0.5, window_s=0.1, round_bytes=ROUND, bytes_per_s=SPEED)
 ROOM = Room(0, total_bytes=500 * MIB, free_bytes=60 * MIB, floor_bytes=30 * MIB, headroom_bytes=0)
 FULL = replace(ROOM, free_bytes=ROOM.floor_bytes)
@@ -319,7 +321,7 @@ def test_a_rest_after_moves_in_vain_ends_when_programs_turn_to_other_memory() ->
     now = replace(taking(gain=vain), stage=Stage.rests, rest_s=120.0, stage_ends_s=120.0)
     ticks = 0
     while now.gain.in_vain and ticks < 200:
-        seen = replace(visited(heat=100.0), heat_above=50.0, is_long=True)
+        seen = replace(visited(heat=100.0), heat_above=50.0, round_bytes=CHECKED)
         now, _ = climbing.step(now, seen, FULL, IDLE_S)
         ticks += 1
     assert ticks == pytest.approx(PIECE_S_MIN / SEEN.seconds, abs=1)
@@ -328,13 +330,13 @@ def test_a_rest_after_moves_in_vain_ends_when_programs_turn_to_other_memory() ->
 
 def test_heat_is_compared_while_a_round_is_under_way() -> None:
     seen = visited(cleared=MIB, moved=MIB // 2, heat=100.0)
-    seen = replace(seen, heat_above=300.0, is_long=True)
+    seen = replace(seen, heat_above=300.0, round_bytes=CHECKED)
     after, _ = climbing.step(taking(), seen, ROOM, IDLE_S)
     assert after.gain.shares.average == 0.75
     assert after.gain.came_bytes == MIB // 2
     rests = replace(taking(), stage=Stage.rests, stage_ends_s=9.0)
     assert climbing.step(rests, seen, ROOM, IDLE_S)[0].gain == Gain()
-    short = replace(seen, is_long=False)
+    short = replace(seen, round_bytes=CHECKED - MIB)
     assert climbing.step(taking(), short, ROOM, IDLE_S)[0].gain == Gain()
     without = replace(seen, heat=0.0, heat_above=0.0)
     assert climbing.step(taking(), without, ROOM, IDLE_S)[0].gain == Gain()
