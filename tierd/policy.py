@@ -250,7 +250,7 @@ def _part(sources: _Sources, node: Node, index: int) -> _Part | None:
             ),
         ),
         tuple(
-            Sensor(one.sense, node.id, index, scheme, one.weight)
+            Sensor(one.sense, node.id, index, scheme, one.weight, one.pattern.nr_accesses.min)
             for scheme, one in enumerate(sensed, len(moving) if sensors_last else 0)
         ),
         (*mine, *visits.migrations(mine, sweeps), *evicts),

@@ -247,6 +247,8 @@ class Sensor:
     scheme: int
     weight: float = 0.0
     """How much each counted byte adds to the heat of the node, in bytes accessed all the time."""
+    accesses_min: int = 0
+    """The least access count of the regions that it counts."""
 
 
 @dataclass(frozen=True, slots=True)

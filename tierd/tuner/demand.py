@@ -33,7 +33,7 @@ from tierd.tuner.gate import Room, Seen
 from tierd.tuner.habit import Habit, learn
 from tierd.tuner.heat import Heat
 from tierd.tuner.latencies import Answers
-from tierd.tuner.measurement import Limits, Measurement
+from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement
 from tierd.tuner.node_state import NodeState
 from tierd.tuner.pages import Decided, PagesState, Tick
 from tierd.tuner.round import CLEAR_S, FastNode, Want, can_be_visited, fast_nodes
@@ -103,17 +103,36 @@ def again(
 def _by_certainty(measurement: Measurement, limits: Limits) -> Measurement:
     """Return a measurement in which hot memory is what regions bring up.
 
-    Where pages are visited, regions with one or two hits are left to the visits.
+    Where pages are visited, regions with one or two hits are left to the visits. So are regions
+    that would have more hits by chance, if all of the node was used as the nodes above are.
     """
     if not limits.sweeps:
         return measurement
     nodes = {
         number: node
         if node.sure_hot_bytes is None
-        else replace(node, hot_bytes=node.sure_hot_bytes)
+        else _surely_hot(number, node, measurement, limits)
         for number, node in measurement.nodes.items()
     }
     return replace(measurement, nodes=nodes)
+
+
+def _surely_hot(
+    number: int, node: NodeMeasurement, measurement: Measurement, limits: Limits
+) -> NodeMeasurement:
+    ups = {
+        one.target_node
+        for one in limits.migrations
+        if (one.source_node, one.direction) == (number, Direction.promote)
+    }
+    shares = [measurement.nodes[one].hit_share for one in (number, *ups)]
+    known = [one for one in shares if one is not None]
+    # Hint faults see single pages themselves. And visits that commits open are slow, so there
+    # regions bring up some of what is scattered too.
+    visits_slowly = any(one.gated for one in limits.sweeps)
+    if visits_slowly or not ups or len(known) < len(shares):
+        return replace(node, hot_bytes=node.sure_hot_bytes)
+    return node.beyond_chance(min(known))
 
 
 def _by_region(

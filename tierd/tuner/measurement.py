@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from tierd.frozen import replace
 from tierd.machine.sample import (
     PROMOTED,
     PROMOTION_ASKED,
@@ -29,6 +30,8 @@ from tierd.plans.plan import (
     Sensor,
     Sweep,
 )
+from tierd.tuner import chance
+from tierd.tuner.chance import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,10 @@ class NodeMeasurement:
     """The hot memory in regions in which three or more samples hit; None if no sensor tells."""
     faint_bytes: int = 0
     """The part of the heat that may be chance."""
+    levels: tuple[Level, ...] = ()
+    """The memory by how often samples hit it, as far as sensors tell."""
+    samples: int = 1
+    """How many samples a hit count is of."""
     huge_bytes: int = 0
     """Bytes in huge pages. A huge page moves as a whole."""
     bandwidth_used: float = 0.0
@@ -143,6 +150,23 @@ class NodeMeasurement:
     @property
     def used_bytes(self) -> int:
         return self.total_bytes - self.free_bytes
+
+    @property
+    def hit_share(self) -> float | None:
+        """The share of the memory in use that is in regions that samples hit, if that is known."""
+        return chance.hit_share(self.levels, self.used_bytes)
+
+    def beyond_chance(self, alike: float) -> "NodeMeasurement":
+        """Return the node with what is hot beyond chance, if this share would be hit anyway.
+
+        The rest is as little to be relied on as what one or two samples hit.
+        """
+        first, *sure = self.levels
+        counted = [chance.beyond(one, alike, self.samples, self.used_bytes) for one in sure]
+        weights = [one.weight for one in sure]
+        heat = sum(weight * count for weight, count in zip(weights, counted, strict=True))
+        heat += first.weight * counted[0]
+        return replace(self, hot_bytes=max(counted), faint_bytes=self.heat_bytes - round(heat))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +258,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
                 {sensor: count for sensor, count in counts.items() if sensor.node == one.node},
                 goes_up=one.node in goes_up,
                 page_bytes=plan.page_bytes,
+                samples=plan.kdamonds[0].context.intervals.samples,
             )
             for one in now.nodes
         },
@@ -281,6 +306,7 @@ def _node(
     *,
     goes_up: bool,
     page_bytes: int,
+    samples: int,
 ) -> NodeMeasurement:
     """Return what the sensors of a node counted, and its memory. A missing count is None."""
     sensed = {sensor.sense: round(count) for sensor, count in counts.items()}
@@ -297,6 +323,12 @@ def _node(
         heat_bytes=round(sum(weight * count for weight, count in levels)),
         sure_hot_bytes=round(levels[1][1]) if goes_up and len(levels) > 1 else None,
         faint_bytes=round(faint),
+        levels=tuple(
+            Level(sensor.accesses_min, round(count), sensor.weight)
+            for sensor, count in counts.items()
+            if sensor.weight
+        ),
+        samples=samples,
         huge_bytes=now.huge_bytes,
         bandwidth_used=_bandwidth_used(before, now, seconds),
         least_free_bytes=min(before.free_bytes, now.free_bytes),
