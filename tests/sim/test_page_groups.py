@@ -34,7 +34,8 @@ def memory(cell_pages: int = 512) -> GroupMemory:
 
 
 @pytest.mark.parametrize(
-    ("trials", "chance"), [(1, 0.3), (40, 0.02), (500, 0.5), (500, 0.99), (4000, 1e-17)]
+    ("trials", "chance"),
+    [(1, 0.3), (40, 0.02), (500, 0.5), (500, 0.99), (4000, 1e-17), (4000, 1e-310)],
 )
 def test_draws_have_the_mean_and_the_variance_of_the_binomial(trials: int, chance: float) -> None:
     rng = Random(1)

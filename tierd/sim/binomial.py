@@ -22,7 +22,9 @@ def drawn(rng: Random, trials: int, chance: float) -> int:
     # The number of trials up to the next that is so has a geometric distribution.
     found, at, scale = 0, 0, 1.0 / log1p(-chance)
     while True:
-        at += int(log(1.0 - rng.random()) * scale) + 1
-        if at > trials:
+        # With next to no chance this may be more than any integer.
+        between = log(1.0 - rng.random()) * scale
+        if between >= trials - at:
             return found
+        at += int(between) + 1
         found += 1
