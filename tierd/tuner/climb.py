@@ -108,6 +108,8 @@ class Climb:
     """What the visits of this round saw, and those of the rounds since heat last rose."""
     trade: Trade = field(default_factory=Trade)
     """What demotion from the node above found in this round."""
+    joined_bytes: int = 0
+    """What came up to the node itself in this round, from slower ones."""
     rounds: int = 0
     rounds_since_rise: int = 0
     """The rounds that needed room and were not long, since heat last rose."""

@@ -74,6 +74,7 @@ def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, G
         lasted_s=now.lasted_s + seen.seconds,
         cleared_bytes=now.cleared_bytes + seen.visited_bytes.get(Visit.clear, 0),
         trade=now.trade.plus(seen.trade),
+        joined_bytes=now.joined_bytes + seen.joined_bytes,
         yield_share=yield_share(now.yield_share, seen, Visit.promote),
     )
     match now.stage:
@@ -152,6 +153,7 @@ def _begun(now: Climb) -> Climb:
         cleared_bytes=0,
         touches=now.touches.begun(),
         trade=Trade(),
+        joined_bytes=0,
         gain=replace(now.gain, in_vain=False),
     )
 
@@ -449,6 +451,8 @@ def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
         or now.touches.cooled
         or now.heat.has_fallen
         or now.trade.is_worth_it(now.touches.hz)
+        # Hot pages from below have taken the places of those that left.
+        or now.joined_bytes >= max(1, now.touches.came_bytes)
         or fills
     ) and not now.gain.in_vain
     lacked_room = _lacked_room(now.waited_s, now.took_s)

@@ -84,8 +84,10 @@ class Descent:
     """The idle time in force."""
     learned_s: float = IDLE_S_FIRST
     """The idle time that visits suggest."""
+    lacks: bool = False
+    """Whether room is wanted that this node can make."""
     is_open: bool = False
-    """Whether room is wanted, and visits make it."""
+    """Whether visits make it now."""
     follows: bool = False
     """Whether the memory that the sweep that demotes visits next was cleared long enough ago."""
     comes_bytes_per_s: float = 0.0
@@ -188,7 +190,8 @@ def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]
     left_s = close * now.idle_s - _age_s(now, seen)
     opens = _opens(before, wanted)
     follows = bool(now.cleared) and left_s <= 0 and opens and not wanted.waits
-    now = replace(now, is_open=opens, follows=follows)
+    lacks = wanted.lacks_bytes > wanted.least_bytes and not wanted.waits
+    now = replace(now, lacks=lacks, is_open=opens, follows=follows)
     demote = _demote_gate(now, seen, wanted, left_s)
     return now, {Visit.demote: demote, Visit.age: _age_gate(now, seen, wanted, demote)}
 

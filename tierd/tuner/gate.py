@@ -159,6 +159,8 @@ class Seen:
     """How far the sweep that promotes is behind the one that clears. Negative if it is ahead."""
     visited_bytes: Mapping[Visit, int] = field(default_factory=dict)
     moved_bytes: Mapping[Visit, int] = field(default_factory=dict)
+    joined_bytes: int = 0
+    """What came up to the node, by page, from slower ones."""
 
     @property
     def round_s(self) -> float:

@@ -25,7 +25,12 @@ MOSTLY_HUGE = "most pages are huge, and regions see those better"
 OVER_RATE = "it has moved more than its rate allows"
 USED_UP = "its processor time is used up (`cost`)"
 ELSEWHERE = "its pages come up to another node now"
+DOWN_FIRST = "idle pages of this node go down first"
 NEARER = "nearer nodes come first, and do not lack room for long enough"
+
+# The next round of promotion from a node in the middle waits so long at most, until idle pages of
+# the node have gone down. Programs may have turned to other memory meanwhile.
+YIELDS_S_MAX = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,15 @@ class Tick:
         behind = (self.tried_bytes[leads.id] - self.tried_bytes[follows.id]) % whole
         return behind if behind <= most * whole else behind - whole
 
+    def joined_bytes(self, node: int) -> int:
+        """Return what came up to a node by page."""
+        below = {
+            one.node
+            for one in self.sweeps
+            if one.visit is Visit.promote and one.target_node == node
+        }
+        return sum(self.seen[one].moved_bytes.get(Visit.promote, 0) for one in below)
+
     def nodes(self, visit: Visit) -> tuple[int, ...]:
         return tuple(dict.fromkeys(one.node for one in self.sweeps if one.visit is visit))
 
@@ -190,6 +204,8 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     before = _with_target(state.climb(node), state, now, node)
     sweep = now.turn(node, Visit.promote, before.rounds)
     held = ELSEWHERE if further.clears_pages else ""
+    if not held and _yields(before, state, now, node):
+        held = DOWN_FIRST
     seen = fallbacks.seen(now.seen[node], now.further.get(node), further, fallback=False)
     after, above, decided = _climbed(state, now, before, sweep, seen, held)
     descents = {**state.descents, sweep.target_node: above}
@@ -201,9 +217,22 @@ def _climb(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided
     return state, decided.plus(told)
 
 
+def _yields(climb: Climb, state: PagesState, now: Tick, node: int) -> bool:
+    """Return whether the next round waits because pages of the node should go down first.
+
+    A round clears pages, so none of them can be told to be idle meanwhile. Without this a node in
+    the middle would bring a few pages up for ever, and what waits below would find no room.
+    """
+    below = state.descents.get(node, NO_DESCENT)
+    if climb.stage is not Stage.rests or not climb.rounds or not below.lacks:
+        return False
+    return climb.stage_s < min(YIELDS_S_MAX, below.idle_s + now.seen[node].round_s)
+
+
 def _climb_further(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decided]:
     before, nearer = state.further_climb(node), state.climb(node)
     may_begin = node in state.refused and not nearer.clears_pages
+    may_begin = may_begin and not _yields(before, state, now, node)
     if before.stage is Stage.waits and not may_begin:
         # The nearest nodes have room again, so this round ends.
         before = replace(before, stage=Stage.rests, stage_s=0.0, stage_ends_s=0.0)
@@ -257,6 +286,7 @@ def _climbed(
         seen,
         behind_bytes=now.behind_bytes(sweep, clear),
         allowed_bytes=now.allowed_bytes[sweep.id],
+        joined_bytes=now.joined_bytes(sweep.node),
     )
     if sweep.target_node in now.seen:
         did = now.seen[sweep.target_node]

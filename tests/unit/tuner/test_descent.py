@@ -306,3 +306,11 @@ def test_heat_that_rises_ends_a_long_idle_time_and_not_a_short_one() -> None:
 )
 def test_it_says_why_it_is_closed(now: Descent, wanted: Wanted, says: str) -> None:
     assert says in descent.reason(now, SWEEP, wanted, CLOSED)
+
+
+def test_it_tells_whether_room_is_wanted_also_while_it_is_held() -> None:
+    for lacks, least in ((0, False), (10 * MIB, False), (11 * MIB, True)):
+        assert descent.follow(Descent(), SEEN, wants(lacks, 10 * MIB))[0].lacks is least
+        assert descent.follow(Descent(), SEEN, wants(lacks, 10 * MIB, HELD))[0].lacks is least
+    full = replace(wants(11 * MIB), waits="no room below")
+    assert not descent.follow(Descent(), SEEN, full)[0].lacks

@@ -18,7 +18,7 @@ from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.descent import IDLE_S_FIRST, IDLE_S_LONG, Descent, Piece
 from tierd.tuner.gate import CLOSED, OPEN, Room, Seen
-from tierd.tuner.pages import PagesState, Tick
+from tierd.tuner.pages import DOWN_FIRST, YIELDS_S_MAX, PagesState, Tick
 
 MIB = 1 << 20
 TOTAL = 1024 * MIB
@@ -337,3 +337,43 @@ def test_a_node_in_the_middle_makes_room_while_its_own_pages_wait_to_come_up() -
     state, decided = pages.decide(state, full)
     assert state.climbs[1].stage is Stage.waits
     assert decided.gates["demote-pages-1-2"].is_open
+
+
+@pytest.mark.parametrize("idle_s", [1.0, 5.0, 100.0])
+def test_idle_pages_of_a_node_in_the_middle_go_down_before_its_next_round(idle_s: float) -> None:
+    """Else rounds that bring little up follow one another, and what waits below finds no room."""
+    now = tick(THREE)
+    rounds_s = now.seen[1].round_s
+    longest_s = min(YIELDS_S_MAX, idle_s + rounds_s)
+
+    def begins(rested_s: float, *, lacks: bool = True, rounds: int = 1) -> bool:
+        climb = Climb(stage_s=rested_s, rounds=rounds)
+        below = Descent(lacks=lacks, idle_s=idle_s, learned_s=idle_s)
+        state = PagesState(climbs={1: climb}, descents={1: below})
+        after, told = pages.decide(state, now)
+        assert (DOWN_FIRST in told.reasons["promote-pages-1-0"]) is (
+            after.climbs[1].stage is Stage.rests
+        )
+        return after.climbs[1].stage is not Stage.rests
+
+    assert not begins(0.0)
+    assert not begins(longest_s - 0.1)
+    assert begins(longest_s)
+    assert begins(0.0, lacks=False)
+    # The hottest pages come up first.
+    assert begins(0.0, rounds=0)
+
+
+def test_the_slowest_node_has_nothing_to_send_down_first() -> None:
+    state = PagesState(climbs={2: Climb(rounds=1)}, descents={1: Descent(lacks=True)})
+    assert pages.decide(state, tick(THREE))[0].climbs[2].stage is not Stage.rests
+
+
+def test_what_joined_a_node_is_what_came_up_from_slower_ones() -> None:
+    now = tick(THREE)
+    moved = {1: {Visit.promote: 3 * MIB, Visit.demote: MIB}, 2: {Visit.promote: 5 * MIB}}
+    seen = {node: replace(one, moved_bytes=moved.get(node, {})) for node, one in now.seen.items()}
+    climbs = {node: Climb(stage=Stage.takes, lag_s=0.1) for node in (1, 2)}
+    state, _ = pages.decide(PagesState(climbs=climbs), replace(now, seen=seen))
+    assert state.climbs[1].joined_bytes == 5 * MIB
+    assert state.climbs[2].joined_bytes == 0

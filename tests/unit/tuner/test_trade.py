@@ -77,3 +77,21 @@ def test_each_round_has_a_trade_of_its_own() -> None:
     begun, _ = climbing.step(round_ends(0.8), SEEN, replace(USED, headroom_bytes=0), IDLE_S)
     assert begun.stage in (Stage.clears, Stage.takes)
     assert begun.trade == Trade()
+
+
+def test_a_round_whose_pages_were_replaced_from_below_is_not_in_vain() -> None:
+    """The node is as hot as before, because hot pages from below have come to it meanwhile."""
+
+    def after(joined_bytes: int) -> Climb:
+        touched = touches.add(Touches(least_hz=1e-6), ROUND, 20 * MIB, LAG_S)
+        last = taking(stage=Stage.drains, heat=JUDGED, cleared_bytes=ROUND, touches=touched)
+        seen = replace(visited(behind=0, heat=100.0), joined_bytes=joined_bytes)
+        return climbing.step(replace(last, joined_bytes=10 * MIB), seen, USED, IDLE_S)[0]
+
+    assert after(0).in_vain
+    assert after(9 * MIB).in_vain
+    assert not after(10 * MIB).in_vain
+    assert after(0).joined_bytes == 10 * MIB
+    begun, _ = climbing.step(after(10 * MIB), SEEN, replace(USED, headroom_bytes=0), IDLE_S)
+    assert begun.stage is not Stage.rests
+    assert begun.joined_bytes == 0
