@@ -14,6 +14,10 @@ from math import comb
 # half and more from reading to reading.
 TIMES = 2.0
 
+# If less than this share of the memory should have a hit or two, nearly all of it has more. Then
+# those that have only these say nothing.
+FEW_MIN = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -32,12 +36,26 @@ def hit_share(levels: Sequence[Level], used_bytes: int) -> float | None:
     return min(1.0, levels[0].bytes / max(1, used_bytes))
 
 
-def beyond(level: Level, alike: float, samples: int, used_bytes: int) -> int:
-    """Return what is on a level beyond chance, if this share of the memory would be hit anyway."""
+def beyond(
+    levels: Sequence[Level], alike: float, samples: int, used_bytes: int
+) -> tuple[int, ...]:
+    """Return what is on each level but the first beyond chance.
+
+    `alike` is the share of the memory that would be hit anyway, if all of it is used alike. Then
+    much of it has a hit or two. If less has, only a part is used alike: the rest is hot or cold.
+    """
+    first, *sure = levels
     page = 1 - (1 - alike) ** (1 / samples)
+    shares = [_at_least(one.bound, page, samples) for one in sure]
+    few, found = alike - shares[0], (first.bytes - sure[0].bytes) / max(1, used_bytes)
+    part = min(1.0, found / few) if few > FEW_MIN else 1.0
+    chances = [round(TIMES * part * share * used_bytes) for share in shares]
+    return tuple(max(0, one.bytes - chance) for one, chance in zip(sure, chances, strict=True))
+
+
+def _at_least(bound: int, share: float, samples: int) -> float:
+    """Return how likely so many hits or more are, if this share of all samples hits."""
     fewer = (
-        comb(samples, hits) * page**hits * (1 - page) ** (samples - hits)
-        for hits in range(level.bound)
+        comb(samples, hits) * share**hits * (1 - share) ** (samples - hits) for hits in range(bound)
     )
-    by_chance: float = TIMES * (1 - sum(fewer)) * used_bytes
-    return max(0, level.bytes - round(by_chance))
+    return max(0.0, 1 - sum(fewer))

@@ -162,7 +162,7 @@ class NodeMeasurement:
         The rest is as little to be relied on as what one or two samples hit.
         """
         first, *sure = self.levels
-        counted = [chance.beyond(one, alike, self.samples, self.used_bytes) for one in sure]
+        counted = chance.beyond(self.levels, alike, self.samples, self.used_bytes)
         weights = [one.weight for one in sure]
         heat = sum(weight * count for weight, count in zip(weights, counted, strict=True))
         heat += first.weight * counted[0]

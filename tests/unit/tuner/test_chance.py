@@ -89,8 +89,25 @@ def test_so_many_times_what_chance_makes_hot_is_chance() -> None:
     """Three of four are hit in two samples, so each sample hits a half, and both a quarter."""
     whole = 1000 * MIB
     by_chance = round(TIMES * 0.25 * whole)
-    assert chance.beyond(Level(2, by_chance, 1.0), 0.75, 2, whole) == 0
-    assert chance.beyond(Level(2, by_chance + 7, 1.0), 0.75, 2, whole) == 7
+
+    def beyond_two_hits(two_hits: int, one_hit: int = whole // 2) -> int:
+        both = Level(1, two_hits + one_hit, 0.5), Level(2, two_hits, 0.5)
+        (found,) = chance.beyond(both, 0.75, 2, whole)
+        return found
+
+    assert beyond_two_hits(by_chance) == 0
+    assert beyond_two_hits(by_chance + 7) == 7
+    # If half as much as should have one hit has one, half of the memory is used alike.
+    assert beyond_two_hits(by_chance, whole // 4) == by_chance // 2
+    assert beyond_two_hits(by_chance, 0) == by_chance
+
+
+@pytest.mark.parametrize("hits", [3, 10])
+def test_a_set_that_is_hot_in_part_on_both_nodes_counts(hits: int) -> None:
+    """Nothing has a hit or two, so nothing is used alike by chance."""
+    both = node([hits] * 500 + [0] * 1500)
+    assert beyond(both, both).hot_bytes == 500 * MIB
+    assert beyond(both, both).sure_bytes == both.heat_bytes
 
 
 def test_without_a_sensor_for_single_hits_it_is_not_known() -> None:
