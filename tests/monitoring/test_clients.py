@@ -9,6 +9,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 
 import pytest
 
@@ -20,6 +21,8 @@ pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
 AT_ONCE = 200
 SCRAPES = 600
+SIEGES = 3
+# By all sieges together, or by all scrapes.
 GROWTH_BYTES_MAX = 1 << 20
 
 # Rounds of the loop while all clients are connected.
@@ -105,11 +108,15 @@ def test_the_page_costs_little_memory_and_is_not_loaded_before_somebody_asks(liv
 def test_a_siege_neither_stops_the_loop_nor_makes_it_grow(
     live: Scene, over: Callable[[Scene], socket.socket]
 ) -> None:
-    besiege(live, lambda: over(live))
-    before = resident_bytes(live)
-    for _ in range(3):
+    """On a busy machine more threads run at once, and malloc keeps memory for each of them. That is
+    a step. What is left behind grows with each siege.
+    """
+    sizes: list[int] = []
+    for _ in range(1 + SIEGES):
         besiege(live, lambda: over(live))
-    assert resident_bytes(live) - before <= GROWTH_BYTES_MAX
+        sizes.append(resident_bytes(live))
+    least = min(after - before for before, after in pairwise(sizes))
+    assert least <= GROWTH_BYTES_MAX / SIEGES, sizes
 
 
 def test_scrapes_leave_nothing_behind(live: Scene) -> None:
