@@ -36,9 +36,7 @@ def hit_share(levels: Sequence[Level], used_bytes: int) -> float | None:
     return min(1.0, levels[0].bytes / max(1, used_bytes))
 
 
-def beyond(
-    levels: Sequence[Level], alike: float, samples: int, used_bytes: int
-) -> tuple[int, ...]:
+def beyond(levels: Sequence[Level], alike: float, samples: int, used_bytes: int) -> tuple[int, ...]:
     """Return what is on each level but the first beyond chance.
 
     `alike` is the share of the memory that would be hit anyway, if all of it is used alike. Then
