@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
+from tierd.frozen import replace
+
 # So many times what chance makes hot on average still counts as chance. If all memory is used
 # alike, a node of any size has 50 to 100 regions. So what one or two of them look like swings by
 # half and more from reading to reading.
@@ -24,7 +26,7 @@ class Level:
     """The memory in regions with so many hits or more."""
 
     bound: int
-    bytes: int
+    bytes: float
     weight: float
     """What it weighs beyond the level before."""
 
@@ -36,19 +38,35 @@ def hit_share(levels: Sequence[Level], used_bytes: int) -> float | None:
     return min(1.0, levels[0].bytes / max(1, used_bytes))
 
 
-def beyond(levels: Sequence[Level], alike: float, samples: int, used_bytes: int) -> tuple[int, ...]:
-    """Return what is on each level but the first beyond chance.
+def heat_bytes(levels: Sequence[Level]) -> float:
+    """Return the heat of memory on these levels."""
+    return sum(one.weight * one.bytes for one in levels)
+
+
+def sure(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Return what is on each level of regions with more than a hit or two."""
+    return (replace(levels[0], bytes=levels[1].bytes), *levels[1:])
+
+
+def beyond(
+    levels: Sequence[Level], alike: float, samples: int, used_bytes: int
+) -> tuple[Level, ...]:
+    """Return what of that is there beyond chance.
 
     `alike` is the share of the memory that would be hit anyway, if all of it is used alike. Then
     much of it has a hit or two. If less has, only a part is used alike: the rest is hot or cold.
     """
-    first, *sure = levels
+    first, *others = levels
     page = 1 - (1 - alike) ** (1 / samples)
-    shares = [_at_least(one.bound, page, samples) for one in sure]
-    few, found = alike - shares[0], (first.bytes - sure[0].bytes) / max(1, used_bytes)
+    shares = [_at_least(one.bound, page, samples) for one in others]
+    few, found = alike - shares[0], (first.bytes - others[0].bytes) / max(1, used_bytes)
     part = min(1.0, found / few) if few > FEW_MIN else 1.0
     chances = [round(TIMES * part * share * used_bytes) for share in shares]
-    return tuple(max(0, one.bytes - chance) for one, chance in zip(sure, chances, strict=True))
+    left = [
+        replace(one, bytes=max(0.0, one.bytes - chance))
+        for one, chance in zip(others, chances, strict=True)
+    ]
+    return sure([first, *left])
 
 
 def _at_least(bound: int, share: float, samples: int) -> float:

@@ -161,12 +161,12 @@ class NodeMeasurement:
 
         The rest is as little to be relied on as what one or two samples hit.
         """
-        first, *sure = self.levels
-        counted = chance.beyond(self.levels, alike, self.samples, self.used_bytes)
-        weights = [one.weight for one in sure]
-        heat = sum(weight * count for weight, count in zip(weights, counted, strict=True))
-        heat += first.weight * counted[0]
-        return replace(self, hot_bytes=max(counted), faint_bytes=self.heat_bytes - round(heat))
+        found = chance.beyond(self.levels, alike, self.samples, self.used_bytes)
+        return replace(
+            self,
+            hot_bytes=round(max(one.bytes for one in found)),
+            faint_bytes=self.heat_bytes - round(chance.heat_bytes(found)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,22 +312,23 @@ def _node(
     sensed = {sensor.sense: round(count) for sensor, count in counts.items()}
     # Sensors with a weight come in the order of their bounds. The first one counts all heat. What
     # the second does not count is in regions in which only one or two samples hit.
-    levels = [(sensor.weight, count) for sensor, count in counts.items() if sensor.weight]
-    faint = levels[0][0] * (levels[0][1] - levels[1][1]) if len(levels) > 1 else 0
+    levels = tuple(
+        Level(sensor.accesses_min, count, sensor.weight)
+        for sensor, count in counts.items()
+        if sensor.weight
+    )
+    heat = chance.heat_bytes(levels)
+    faint = heat - chance.heat_bytes(chance.sure(levels)) if len(levels) > 1 else 0
     return NodeMeasurement(
         total_bytes=now.total_bytes,
         free_bytes=now.free_bytes,
         mark_bytes=mark_bytes,
         hot_bytes=sensed.get(Sense.hot) if goes_up else None,
         cold_bytes=sensed.get(Sense.cold),
-        heat_bytes=round(sum(weight * count for weight, count in levels)),
-        sure_hot_bytes=round(levels[1][1]) if goes_up and len(levels) > 1 else None,
+        heat_bytes=round(heat),
+        sure_hot_bytes=round(levels[1].bytes) if goes_up and len(levels) > 1 else None,
         faint_bytes=round(faint),
-        levels=tuple(
-            Level(sensor.accesses_min, round(count), sensor.weight)
-            for sensor, count in counts.items()
-            if sensor.weight
-        ),
+        levels=levels,
         samples=samples,
         huge_bytes=now.huge_bytes,
         bandwidth_used=_bandwidth_used(before, now, seconds),
