@@ -15,12 +15,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, TypeVarTuple
 
 from tierd.clock import Clock
 from tierd.errors import ExitCode, TierdError
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 # Bytes of one read: more than each file that a tick reads, so that one pread(2) sees it in one
 # state. /proc/vmstat is 4 KiB. A buffer of 1 MiB takes 17 us more for each read, since the memory
@@ -171,15 +172,12 @@ class RealSysfs:
 
 def _whole(fd: int, path: str) -> bytes:
     """Return the content of an open file."""
-    chunks: list[bytes] = []
-    offset = 0
+    content = chunk = os.pread(fd, READ_BYTES, 0)
     # procfs returns at most a page or a record per read, so read until nothing is left.
-    while chunk := os.pread(fd, READ_BYTES, offset):
-        chunks.append(chunk)
-        offset += len(chunk)
-        if len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT):
-            break
-    return b"".join(chunks)
+    while chunk and not (len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT)):
+        chunk = os.pread(fd, READ_BYTES, len(content))
+        content += chunk
+    return content
 
 
 @dataclass(slots=True)
@@ -236,13 +234,13 @@ class PatientSysfs:
     patience: Patience
 
     def read(self, path: str) -> str:
-        return self._patiently(lambda: self.inner.read(path))
+        return self._patiently(self.inner.read, path)
 
     def reread(self, path: str) -> str:
-        return self._patiently(lambda: self.inner.reread(path))
+        return self._patiently(self.inner.reread, path)
 
     def write(self, path: str, value: str) -> None:
-        self._patiently(lambda: self.inner.write(path, value))
+        self._patiently(self.inner.write, path, value)
 
     def read_bytes(self, path: str) -> bytes:
         return self.inner.read_bytes(path)
@@ -253,10 +251,10 @@ class PatientSysfs:
     def listdir(self, path: str) -> tuple[str, ...]:
         return self.inner.listdir(path)
 
-    def _patiently(self, operation: Callable[[], T]) -> T:
+    def _patiently(self, operation: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         while True:
             try:
-                return operation()
+                return operation(*arguments)
             except SysfsError as error:
                 if error.errno != errno.EBUSY:
                     raise

@@ -16,7 +16,7 @@ from tierd.plans.changes import (
     difference,
     is_state,
     kdamond_of,
-    tuned,
+    tunes_itself,
     values,
 )
 from tierd.plans.damon import Command, Write, Writes
@@ -118,7 +118,7 @@ def keep_tuned_intervals(
     """
     if not change.kdamonds:
         return
-    free = {kdamond_of(path) for path in tuned(values(writes))}
+    free = tunes_itself(writes)
     anew = {kdamond_of(write.path) for write in change.stage if "/intervals/" in write.path}
     for index in change.kdamonds:
         if index in free - anew:

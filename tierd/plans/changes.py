@@ -37,7 +37,7 @@ _COUNT = re.compile(r"/nr_(kdamonds|contexts|targets|regions|schemes|goals|filte
 _GOAL_VALUE = re.compile(r"/quotas/goals/\d+/target_value$")
 _READING = re.compile(r"/quotas/goals/\d+/current_value$")
 _GATE = re.compile(r"/watermarks/(high|mid)$")
-_TUNED = re.compile(r"/intervals/(sample_us|aggr_us)$")
+_TUNED = ("/intervals/sample_us", "/intervals/aggr_us")
 _INTERVALS_GOAL = "intervals_goal/access_bp"
 _KDAMOND = re.compile(re.escape(KDAMONDS) + r"/(\d+)/")
 
@@ -86,12 +86,18 @@ def values(writes: Iterable[Write]) -> dict[str, str]:
     return {write.path: write.value for write in writes}
 
 
+def tunes_itself(writes: Iterable[Write]) -> frozenset[int | None]:
+    """Return the kdamonds whose intervals the kernel itself may change after these writes."""
+    intervals = (write for write in writes if "/intervals/" in write.path)
+    return frozenset(kdamond_of(path) for path in tuned(values(intervals)))
+
+
 def tuned(wanted: Mapping[str, str]) -> frozenset[str]:
     """Return the interval files that the kernel itself may change under these values."""
     return frozenset(
         path
         for path in wanted
-        if _TUNED.search(path)
+        if path.endswith(_TUNED)
         and wanted.get(f"{path.rpartition('/')[0]}/{_INTERVALS_GOAL}", "0") != "0"
     )
 
