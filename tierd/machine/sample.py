@@ -106,6 +106,8 @@ class KdamondSample:
     schemes: tuple[SchemeSample, ...]
     sensed: Mapping[int, int] = field(default_factory=dict)
     """The sz_tried of the schemes that only count memory, by their index."""
+    counted_regions: int = 0
+    """The nr_tried of the first of them, which counts all memory."""
 
 
 @dataclass(frozen=True, slots=True)

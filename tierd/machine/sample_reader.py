@@ -158,6 +158,7 @@ def _kdamond(sysfs: Sysfs, index: int, sensors: frozenset[int]) -> KdamondSample
     folder = f"{KDAMONDS}/{index}"
     schemes = f"{folder}/contexts/0/schemes"
     count = _number(sysfs, f"{schemes}/nr_schemes", most=COUNT_MAX)
+    counting = sorted(one for one in sensors if one < count)
     return KdamondSample(
         index=index,
         state=sysfs.reread(f"{folder}/state"),
@@ -169,11 +170,10 @@ def _kdamond(sysfs: Sysfs, index: int, sensors: frozenset[int]) -> KdamondSample
         ),
         # For a scheme that only counts, one file is read: a node has several such schemes, and each
         # tick reads them all.
-        sensed={
-            scheme: _number(sysfs, f"{schemes}/{scheme}/stats/sz_tried")
-            for scheme in sorted(sensors)
-            if scheme < count
-        },
+        sensed={one: _number(sysfs, f"{schemes}/{one}/stats/sz_tried") for one in counting},
+        counted_regions=(
+            _number(sysfs, f"{schemes}/{counting[0]}/stats/nr_tried") if counting else 0
+        ),
     )
 
 

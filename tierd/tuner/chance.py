@@ -7,14 +7,22 @@ move them gains nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
+from math import comb, exp, sqrt
 
 from tierd.frozen import replace
 
-# So many times what chance makes hot on average still counts as chance. If all memory is used
-# alike, a node of any size has 50 to 100 regions. So what one or two of them look like swings by
-# half and more from reading to reading.
+# So many times what chance makes hot on average still counts as chance: regions have different
+# sizes, and what many of them look like swings by half and more from reading to reading.
 TIMES = 2.0
+
+# If all memory is used alike, as many regions as chance explains look hot, with this certainty. A
+# node of any size has 50 to 100 regions then. So one or two may be many times the average.
+SURE = 0.999
+
+# Where more regions than this look hot on average, a normal distribution is near enough. With that
+# certainty it is below its average and so many standard deviations.
+MANY = 100.0
+SURE_DEVIATIONS = 3.1
 
 # If less than this share of the memory should have a hit or two, nearly all of it has more. Then
 # those that have only these say nothing.
@@ -29,6 +37,18 @@ class Level:
     bytes: float
     weight: float
     """What it weighs beyond the level before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the levels of a node are from."""
+
+    samples: int
+    """How many samples a hit count is of."""
+    regions: int
+    """How many hit counts there were."""
+    used_bytes: int
+    """The memory in use."""
 
 
 def hit_share(levels: Sequence[Level], used_bytes: int) -> float | None:
@@ -48,20 +68,18 @@ def sure(levels: Sequence[Level]) -> tuple[Level, ...]:
     return (replace(levels[0], bytes=levels[1].bytes), *levels[1:])
 
 
-def beyond(
-    levels: Sequence[Level], alike: float, samples: int, used_bytes: int
-) -> tuple[Level, ...]:
+def beyond(levels: Sequence[Level], alike: float, look: Look) -> tuple[Level, ...]:
     """Return what of that is there beyond chance.
 
     `alike` is the share of the memory that would be hit anyway, if all of it is used alike. Then
     much of it has a hit or two. If less has, only a part is used alike: the rest is hot or cold.
     """
     first, *others = levels
-    page = 1 - (1 - alike) ** (1 / samples)
-    shares = [_at_least(one.bound, page, samples) for one in others]
-    few, found = alike - shares[0], (first.bytes - others[0].bytes) / max(1, used_bytes)
+    page = 1 - (1 - alike) ** (1 / look.samples)
+    shares = [_at_least(one.bound, page, look.samples) for one in others]
+    few, found = alike - shares[0], (first.bytes - others[0].bytes) / max(1, look.used_bytes)
     part = min(1.0, found / few) if few > FEW_MIN else 1.0
-    chances = [round(TIMES * part * share * used_bytes) for share in shares]
+    chances = [round(part * _most(share, look.regions) * look.used_bytes) for share in shares]
     left = [
         replace(one, bytes=max(0.0, one.bytes - chance))
         for one, chance in zip(others, chances, strict=True)
@@ -75,3 +93,25 @@ def _at_least(bound: int, share: float, samples: int) -> float:
         comb(samples, hits) * share**hits * (1 - share) ** (samples - hits) for hits in range(bound)
     )
     return max(0.0, 1 - sum(fewer))
+
+
+def _most(likely: float, regions: int) -> float:
+    """Return the largest share of the memory that chance makes hot, if all of it is used alike.
+
+    It is in so many regions. Each of them looks hot with this likelihood.
+    """
+    few = most_events(likely * regions) / regions if regions else 0.0
+    return min(1.0, max(TIMES * likely, few))
+
+
+def most_events(average: float) -> float:
+    """Return how many events there are at most, if there are so many on average (Poisson)."""
+    if average > MANY:
+        return average + SURE_DEVIATIONS * sqrt(average)
+    most, likely = 0, exp(-average)
+    so_many_or_less = likely
+    while so_many_or_less < SURE:
+        most += 1
+        likely *= average / most
+        so_many_or_less += likely
+    return most

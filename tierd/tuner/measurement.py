@@ -133,6 +133,8 @@ class NodeMeasurement:
     """The memory by how often samples hit it, as far as sensors tell."""
     samples: int = 1
     """How many samples a hit count is of."""
+    counted_regions: int = 0
+    """How many regions that is from: each counts once in each window."""
     huge_bytes: int = 0
     """Bytes in huge pages. A huge page moves as a whole."""
     bandwidth_used: float = 0.0
@@ -161,7 +163,8 @@ class NodeMeasurement:
 
         The rest is as little to be relied on as what one or two samples hit.
         """
-        found = chance.beyond(self.levels, alike, self.samples, self.used_bytes)
+        look = chance.Look(self.samples, self.counted_regions, self.used_bytes)
+        found = chance.beyond(self.levels, alike, look)
         return replace(
             self,
             hot_bytes=round(max(one.bytes for one in found)),
@@ -244,6 +247,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
         for sensor in plan.sensors
         if windows.get(sensor.kdamond)
     }
+    regions = {one.node: _regions(*pairs[one.kdamond]) for one in plan.sensors}
     marks = {one.node: one.floor_bytes for one in now.watermarks}
     goes_up = {one.source_node for one in plan.migrations if one.direction is Direction.promote}
     goes_up |= {node for one in plan.hint_faults for node in one.sources}
@@ -259,6 +263,7 @@ def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | Non
                 goes_up=one.node in goes_up,
                 page_bytes=plan.page_bytes,
                 samples=plan.kdamonds[0].context.intervals.samples,
+                counted_regions=regions.get(one.node, 0),
             )
             for one in now.nodes
         },
@@ -297,6 +302,10 @@ def _tried(pairs: Mapping[int, tuple[KdamondSample, KdamondSample]], sensor: Sen
     return now.sensed[sensor.scheme] - before.sensed[sensor.scheme]
 
 
+def _regions(before: KdamondSample, now: KdamondSample) -> int:
+    return now.counted_regions - before.counted_regions
+
+
 def _node(
     before: NodeSample,
     now: NodeSample,
@@ -307,6 +316,7 @@ def _node(
     goes_up: bool,
     page_bytes: int,
     samples: int,
+    counted_regions: int,
 ) -> NodeMeasurement:
     """Return what the sensors of a node counted, and its memory. A missing count is None."""
     sensed = {sensor.sense: round(count) for sensor, count in counts.items()}
@@ -330,6 +340,7 @@ def _node(
         faint_bytes=round(faint),
         levels=levels,
         samples=samples,
+        counted_regions=counted_regions,
         huge_bytes=now.huge_bytes,
         bandwidth_used=_bandwidth_used(before, now, seconds),
         least_free_bytes=min(before.free_bytes, now.free_bytes),

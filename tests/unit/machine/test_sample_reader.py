@@ -59,6 +59,24 @@ def test_a_sample_holds_everything_of_one_moment() -> None:
     assert kdamond.schemes == (SchemeSample(0, 8192, 4096, 2, 200_000_000),)
 
 
+def test_of_schemes_that_only_count_few_files_are_read() -> None:
+    """Of the first one, which counts all memory, also how many regions that is."""
+    sysfs, topology = machine()
+    schemes = SCHEME.rpartition("/")[0]
+    counting = {
+        f"{schemes}/nr_schemes": "3\n",
+        f"{schemes}/1/stats/sz_tried": "70000\n",
+        f"{schemes}/1/stats/nr_tried": "70\n",
+        f"{schemes}/2/stats/sz_tried": "30000\n",
+    }
+    sysfs = replace(sysfs, files={**sysfs.files, **counting})
+    # A scheme that the kernel does not have is not read.
+    (kdamond,) = read_sample(sysfs, topology, {3: (2, 1, 9)}, 0.0).kdamonds
+    assert [one.index for one in kdamond.schemes] == [0]
+    assert kdamond.sensed == {1: 70000, 2: 30000}
+    assert kdamond.counted_regions == 70
+
+
 def test_watermarks_that_are_known_are_not_read_again() -> None:
     sysfs, topology = machine()
     known = read_sample(sysfs, topology, {}, 0.0).watermarks

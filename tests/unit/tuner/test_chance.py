@@ -1,7 +1,7 @@
 """What looks hot by chance does not count, and what is hot does."""
 
 from dataclasses import replace
-from math import exp
+from math import comb, exp, lgamma, log
 from random import Random
 
 import pytest
@@ -13,7 +13,7 @@ from tierd.configuration.config import Config
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans.plan import Sweep
 from tierd.tuner import chance
-from tierd.tuner.chance import TIMES, Level
+from tierd.tuner.chance import SURE, TIMES, Level, Look
 from tierd.tuner.measurement import NodeMeasurement, SchemeMeasurement
 
 MIB = 1 << 20
@@ -35,7 +35,15 @@ def node(hits: list[int]) -> NodeMeasurement:
     found = levels(hits, MIB)
     heat = round(sum(one.weight * one.bytes for one in found))
     whole = len(hits) * MIB
-    return NodeMeasurement(whole, 0, 0, heat_bytes=heat, levels=found, samples=SAMPLES)
+    return NodeMeasurement(
+        whole,
+        0,
+        0,
+        heat_bytes=heat,
+        levels=found,
+        samples=SAMPLES,
+        counted_regions=len(hits),
+    )
 
 
 def alike(hz: float, regions: int, seed: int) -> list[int]:
@@ -92,16 +100,75 @@ def test_so_many_times_what_chance_makes_hot_is_chance() -> None:
 
     def beyond_two_hits(two_hits: int, one_hit: int = whole // 2) -> int:
         both = Level(1, two_hits + one_hit, 0.5), Level(2, two_hits, 0.5)
-        first, second = chance.beyond(both, 0.75, 2, whole)
+        first, second = chance.beyond(both, 0.75, Look(2, 10**9, whole))
         # What has a hit or two is not sure.
         assert first.bytes == second.bytes
         return round(second.bytes)
 
+    # There are so many regions that as many are hit as chance explains.
     assert beyond_two_hits(by_chance) == 0
-    assert beyond_two_hits(by_chance + 7) == 7
+    assert beyond_two_hits(by_chance + MIB) == pytest.approx(MIB, rel=0.2)
     # If half as much as should have one hit has one, half of the memory is used alike.
-    assert beyond_two_hits(by_chance, whole // 4) == by_chance // 2
+    assert beyond_two_hits(by_chance, whole // 4) == pytest.approx(by_chance // 2, rel=0.001)
     assert beyond_two_hits(by_chance, 0) == by_chance
+
+
+@pytest.mark.parametrize("regions", [50, 100, 1000])
+@pytest.mark.parametrize("hz", [0.5, 1.0, 3.0])
+def test_few_large_regions_that_look_hot_are_chance(hz: float, regions: int) -> None:
+    """Of 100 nodes whose regions are of different sizes, and are all used alike."""
+    found = 0
+    for seed in range(100):
+        rng = Random(1000 + seed)
+        sizes = [round(MIB * rng.expovariate(1)) + 1 for _ in range(regions)]
+        hits = alike(hz, regions, seed)
+        here = [
+            replace(
+                one, bytes=sum(size for size, hit in zip(sizes, hits, strict=True) if hit >= at)
+            )
+            for at, one in zip(BOUNDS, levels(hits, MIB), strict=True)
+        ]
+        used, expected = sum(sizes), 1 - exp(-hz * 0.02 * SAMPLES)
+        left = chance.beyond(here, expected, Look(SAMPLES, regions, used))
+        found += any(one.bytes > 0 for one in left)
+    assert found <= 5
+
+
+def test_one_hot_region_of_few_counts() -> None:
+    warm = alike(1.0, 69, seed=7)
+    found = beyond(node([SAMPLES, *warm]), node(alike(1.0, 70, seed=8)))
+    assert found.hot_bytes == MIB
+
+
+def test_the_number_of_regions_counts_for_the_part_that_is_used_alike() -> None:
+    """Half of the memory is cold, so half as much is chance. Beside cold memory nothing is."""
+    page = 1 - exp(-1.0 * 0.02)
+    one_or_two = sum(comb(SAMPLES, n) * page**n * (1 - page) ** (SAMPLES - n) for n in (1, 2))
+    hit = 1 - (1 - page) ** SAMPLES
+    whole = 70 * MIB
+
+    def taken_off(part: float) -> float:
+        hot = Level(3, whole / 2, 0.2)
+        both = Level(1, hot.bytes + part * one_or_two * whole, 0.1), hot
+        return hot.bytes - chance.beyond(both, hit, Look(SAMPLES, 70, whole))[1].bytes
+
+    assert taken_off(1.0) > 2 * MIB
+    assert taken_off(0.5) == pytest.approx(taken_off(1.0) / 2, rel=0.01)
+    assert taken_off(0.0) == 0
+
+
+@pytest.mark.parametrize("average", [0.01, 0.5, 3.0, 30.0, 99.9, 100.1, 2000.0])
+def test_more_events_than_the_most_are_seldom(average: float) -> None:
+    """By the exact distribution, one more than that is as seldom, and one less is not."""
+    most = chance.most_events(average)
+
+    def above(number: int) -> float:
+        terms = (exp(-average + n * log(average) - lgamma(n + 1)) for n in range(number + 1))
+        return 1 - sum(terms)
+
+    assert above(round(most)) < 1.5 * (1 - SURE)
+    if most:
+        assert above(round(most) - 1) > 0.7 * (1 - SURE)
 
 
 @pytest.mark.parametrize("hits", [3, 10])
@@ -136,6 +203,7 @@ def hot_below(sweeps: tuple[Sweep, ...]) -> float:
             heat_bytes=warm[at].heat_bytes,
             levels=warm[at].levels,
             samples=SAMPLES,
+            counted_regions=warm[at].counted_regions,
             sure_hot_bytes=round(warm[at].levels[1].bytes) if at == 1 else None,
         )
         for at, one in seen.nodes.items()

@@ -69,7 +69,15 @@ def sample(
         ),
         watermarks=(Watermarks(0, 1 * MIB, 2 * MIB, 3 * MIB, 4 * MIB, 5 * MIB),),
         kdamonds=tuple(
-            KdamondSample(index, "on", 100 + index, schemes[index], tried[index]) for index in tried
+            KdamondSample(
+                index,
+                "on",
+                100 + index,
+                schemes[index],
+                tried[index],
+                counted_regions=round(windows * (50 + index)),
+            )
+            for index in tried
         ),
         pressure=Pressure(some_us),
         pgmigrate_success=0,
@@ -146,6 +154,12 @@ def test_what_a_sample_or_two_has_hit_is_faint() -> None:
     )
     assert found.nodes[1].faint_bytes == round(first.weight * 60 * MIB)
     assert found.nodes[1].sure_bytes > 0
+
+
+def test_each_region_counts_once_in_each_window() -> None:
+    """The fixture has 50 regions on node 0 and 51 on node 1."""
+    found = read(sample(0.0, 7), sample(1.0, 17))
+    assert {at: one.counted_regions for at, one in found.nodes.items()} == {0: 500, 1: 510}
 
 
 def test_without_a_window_nothing_was_sensed() -> None:
