@@ -279,10 +279,10 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
     spare_bytes = room.spare_bytes - drained_bytes
     full = room.stopped or spare_bytes <= 0
     if full or now.is_over(seen.round_bytes):
-        if full and _came_too_much(room, drains=drains):
+        if full and _came_too_much(now, room):
             # A page must be hotter from now on.
             now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
-        return _held(now, seen) if full and not drains else _draining(now, drain_s)
+        return _held(now, seen) if full and not drains else _draining(now, seen)
     if seen.behind_bytes < seen.window_bytes / 2:
         # It has caught up: it would visit pages that were not cleared in this round.
         return _clearing(now, seen)
@@ -297,11 +297,14 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
     return now, {Visit.promote: later, Visit.clear: gate}
 
 
-def _came_too_much(room: Room, *, drains: bool) -> bool:
-    """Return whether pages are why nothing more fits now, into the room or into the rate."""
+def _came_too_much(now: Climb, room: Room) -> bool:
+    """Return whether pages are why nothing more fits now, into the room or into the rate.
+
+    A sweep is so many times as fast as the rate limit at most, and moves a part of what it visits.
+    """
     if room.reserved_bytes:
         return False
-    return not room.stopped or (room.over_rate and not drains)
+    return not room.stopped or (room.over_rate and now.yield_share > 1 / VISITED_PER_RATE_MAX)
 
 
 def _lapped(now: Climb, seen: Seen, lag: Limit) -> tuple[Climb, float]:
@@ -328,23 +331,30 @@ def _drain_s(seen: Seen) -> float:
 
 
 def _may_drain(now: Climb, seen: Seen, room: Room) -> bool:
-    """Return whether a drain is short, or moves no more than the rate limit by itself.
+    """Return whether a drain is short, or both sweeps would wait for long without it.
 
-    A sweep is so many times as fast as the rate limit at most, and moves a part of what it visits.
+    They wait for long if there is no room, or if the processor time is used up. What was beyond the
+    rate limit is paid back soon.
     """
     if _drain_s(seen) <= CLOSE_S:
         return True
-    return room.may_go_on and now.yield_share <= 1 / VISITED_PER_RATE_MAX
+    if room.stopped and not room.used_up:
+        return False
+    if not seen.is_long:
+        # Few pages are between the sweeps, so a hold costs little.
+        return now.yield_share <= 1 / VISITED_PER_RATE_MAX
+    moves_bytes = now.yield_share * seen.bytes_per_s * seen.seconds
+    return moves_bytes <= FAR * seen.allowed_bytes
 
 
 def _drained(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
     if not _may_drain(now, seen, room):
         return _held(now, seen)
     if now.stage_s < now.stage_ends_s:
-        return now, {}
+        return now, _drain_gates(now, seen, now.stage_ends_s - now.stage_s)
     if seen.behind_bytes > LEFT_WINDOWS * seen.window_bytes:
         # It took longer than was thought.
-        return _draining(now, _drain_s(seen))
+        return _draining(now, seen)
     done = now.fills or now.is_over(seen.round_bytes)
     return _ended(now, seen, room, lag) if done else (_enter(now, Stage.waits), {})
 
@@ -355,9 +365,18 @@ def _held(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     return _enter(now, Stage.holds, longest_s), {Visit.clear: CLOSED, Visit.promote: CLOSED}
 
 
-def _draining(now: Climb, drain_s: float) -> tuple[Climb, Gates]:
-    promote = Gate(is_open=True, then_open=False, after_s=drain_s) if drain_s else CLOSED
-    return _enter(now, Stage.drains, drain_s), {Visit.clear: CLOSED, Visit.promote: promote}
+def _draining(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
+    drain_s = _drain_s(seen)
+    return _enter(now, Stage.drains, drain_s), _drain_gates(now, seen, drain_s)
+
+
+def _drain_gates(now: Climb, seen: Seen, left_s: float) -> Gates:
+    """Visit what was cleared, for so long at most, and no faster than the rate limit allows."""
+    within_rate = until(inf, now.yield_share, seen)
+    if not within_rate.then_open:
+        left_s = min(left_s, within_rate.after_s)
+    promote = Gate(is_open=True, then_open=False, after_s=left_s) if left_s else CLOSED
+    return {Visit.clear: CLOSED, Visit.promote: promote}
 
 
 def _enter(now: Climb, stage: Stage, ends_s: float = 0.0) -> Climb:

@@ -94,6 +94,8 @@ class Room:
     """Why nothing may come up now; empty if it may."""
     over_rate: bool = False
     """True if that is because more has come up by page than the rate limit allows."""
+    used_up: bool = False
+    """True if it is because the processor time of sweeps is used up."""
     answers: Answers = NO_ANSWERS
     """How late the node answers."""
     hinted_bytes_per_s: float = 0.0
@@ -104,11 +106,6 @@ class Room:
     """True if heat below has just risen."""
     idle_s_min: float = 0.0
     """The least idle time of what goes down to make room for them."""
-
-    @property
-    def may_go_on(self) -> bool:
-        """Whether pages may come up, if not now then after what was too much is paid back."""
-        return self.over_rate or not self.stopped
 
     @property
     def kept_bytes(self) -> int:

@@ -277,7 +277,7 @@ def _climbed(
     clear = now.turn(sweep.node, Visit.clear, 0)
     room = _room(before, state, now, sweep)
     if held:
-        room = replace(room, stopped=held, over_rate=False)
+        room = replace(room, stopped=held, over_rate=False, used_up=False)
     above = state.descents.get(sweep.target_node, NO_DESCENT)
     if room.owed_bytes and before.in_vain:
         # The heat of a node does not fall while groups exchange hot memory for hot memory.
@@ -344,7 +344,7 @@ def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
     if state.debts_bytes[sweep.id] > 0:
         return replace(room, stopped=OVER_RATE, over_rate=True)
     if _is_used_up(state.budgets[sweep.node], runs=before.is_running):
-        return replace(room, stopped=USED_UP)
+        return replace(room, stopped=USED_UP, used_up=True)
     return room
 
 

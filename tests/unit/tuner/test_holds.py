@@ -9,7 +9,7 @@ from tierd.plans.plan import Visit
 from tierd.plans.visits import VISITED_PER_RATE_MAX
 from tierd.tuner import climbing
 from tierd.tuner.climb import Climb, Stage
-from tierd.tuner.climbing import CLOSE_S, FEW_SHARE, HELD_LAGS
+from tierd.tuner.climbing import CLOSE_S, FAR, FEW_SHARE, HELD_LAGS
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
 
 LAG_S = 3.0
@@ -17,6 +17,13 @@ BEHIND = LAG_S * SPEED
 BOTH_CLOSED = {Visit.clear: CLOSED, Visit.promote: CLOSED}
 STOPPED = replace(ROOM, stopped="tasks wait for memory")
 OVER = replace(ROOM, stopped="it has moved more than its rate allows", over_rate=True)
+USED_UP = replace(ROOM, stopped="its processor time is used up", used_up=True)
+
+
+def rated(behind: float = BEHIND) -> Seen:
+    """Return what is seen where a round is long. A sweep is faster than the rate limit there."""
+    seen = replace(visited(behind=behind), is_long=True)
+    return replace(seen, allowed_bytes=SPEED * seen.seconds / VISITED_PER_RATE_MAX)
 
 
 def held(seen: Seen | None = None) -> Climb:
@@ -31,17 +38,62 @@ def test_a_long_drain_is_not_made_when_nothing_may_come_up() -> None:
     assert not after.is_running
 
 
-@pytest.mark.parametrize("room", [FULL, OVER], ids=["no room", "over its rate"])
+@pytest.mark.parametrize("room", [FULL, USED_UP], ids=["no room", "used up"])
 @pytest.mark.parametrize(("hot", "stage"), [(0.9, Stage.drains), (1.1, Stage.holds)])
-def test_a_long_drain_is_made_if_it_keeps_to_the_rate(hot: float, stage: Stage, room: Room) -> None:
-    """A sweep is VISITED_PER_RATE_MAX times as fast as the rate limit at most."""
+def test_a_long_drain_is_made_if_the_rate_makes_it_little_longer(
+    hot: float, stage: Stage, room: Room
+) -> None:
+    before = taking(lag_s=LAG_S, yield_share=hot * FAR / VISITED_PER_RATE_MAX)
+    assert climbing.step(before, rated(), room, 100 * IDLE_S)[0].stage is stage
+
+
+@pytest.mark.parametrize("room", [FULL, USED_UP], ids=["no room", "used up"])
+@pytest.mark.parametrize(("hot", "stage"), [(0.9, Stage.drains), (1.1, Stage.holds)])
+def test_where_a_round_is_short_a_long_drain_must_be_slower_than_the_rate(
+    hot: float, stage: Stage, room: Room
+) -> None:
+    """There a hold costs little: fewer pages are between the sweeps."""
     before = taking(lag_s=LAG_S, yield_share=hot / VISITED_PER_RATE_MAX)
     assert climbing.step(before, visited(behind=BEHIND), room, 100 * IDLE_S)[0].stage is stage
 
 
-def test_a_drain_ends_when_it_has_moved_too_much() -> None:
+@pytest.mark.parametrize("times", [0.5, 1.0, 1.5])
+def test_a_drain_keeps_to_the_rate(times: float) -> None:
+    """It is open for a part of each tick, if it would move more than the rate allows."""
+    before = taking(lag_s=LAG_S, yield_share=times / VISITED_PER_RATE_MAX)
+    seen = rated()
+    after, gates = climbing.step(before, seen, FULL, 100 * IDLE_S)
+    for _ in range(3):
+        assert after.stage is Stage.drains
+        promote = gates[Visit.promote]
+        assert (promote.is_open, promote.then_open) == (True, False)
+        opens_s = min(seen.seconds, promote.after_s)
+        moves = before.yield_share * SPEED * opens_s
+        assert moves == pytest.approx(min(times, 1.0) * seen.allowed_bytes)
+        after, gates = climbing.step(after, seen, FULL, 100 * IDLE_S)
+
+
+def test_room_for_a_drain_is_kept() -> None:
+    """Else both sweeps would have to stop with many pages between them."""
+    share = 1 / VISITED_PER_RATE_MAX
+    before, between = taking(lag_s=LAG_S, yield_share=share), share * BEHIND
+    for more, stage in ((-MIB, Stage.drains), (8 * MIB, Stage.takes)):
+        room = replace(ROOM, free_bytes=ROOM.floor_bytes + round(between) + more)
+        assert climbing.step(before, rated(), room, 100 * IDLE_S)[0].stage is stage
+
+
+def test_both_sweeps_are_held_while_what_was_too_much_is_paid_back() -> None:
+    """That takes a tick or two. A drain would take the whole lag, and the next round as much."""
+    before = taking(lag_s=LAG_S, yield_share=0.5 / VISITED_PER_RATE_MAX)
+    after, gates = climbing.step(before, rated(), OVER, 100 * IDLE_S)
+    assert (after.stage, gates) == (Stage.holds, BOTH_CLOSED)
+    assert climbing.step(after, rated(), ROOM, 100 * IDLE_S)[0].stage is Stage.takes
+
+
+@pytest.mark.parametrize("room", [STOPPED, OVER], ids=["stopped", "over rate"])
+def test_a_drain_ends_when_it_has_moved_too_much(room: Room) -> None:
     before = taking(lag_s=LAG_S, stage=Stage.drains, stage_ends_s=LAG_S)
-    after, gates = climbing.step(before, visited(behind=BEHIND), STOPPED, 100 * IDLE_S)
+    after, gates = climbing.step(before, visited(behind=BEHIND), room, 100 * IDLE_S)
     assert (after.stage, gates) == (Stage.holds, BOTH_CLOSED)
     short = visited(behind=CLOSE_S * SPEED)
     assert climbing.step(before, short, STOPPED, 100 * IDLE_S)[0].stage is Stage.drains
@@ -50,7 +102,7 @@ def test_a_drain_ends_when_it_has_moved_too_much() -> None:
 def test_a_rate_that_is_the_limit_makes_the_lag_shorter() -> None:
     """Hotter pages should use it up first."""
     many, few = taking(lag_s=LAG_S, yield_share=1.0), taking(lag_s=LAG_S, yield_share=0.02)
-    seen = visited(behind=BEHIND)
+    seen = rated()
     assert climbing.step(many, seen, OVER, 100 * IDLE_S)[0].lag_s == LAG_S / 2
     assert climbing.step(many, seen, STOPPED, 100 * IDLE_S)[0].lag_s == LAG_S
     # What comes up by regions has used it up, which says nothing about pages.
@@ -127,6 +179,6 @@ def few_between() -> Seen:
 def test_no_room_is_kept_for_a_drain_that_is_not_made() -> None:
     room = replace(ROOM, free_bytes=ROOM.floor_bytes + 30 * MIB)
     few = taking(lag_s=LAG_S, yield_share=0.11)
-    assert climbing.step(few, visited(behind=BEHIND), room, 100 * IDLE_S)[0].stage is Stage.drains
+    assert climbing.step(few, rated(), room, 100 * IDLE_S)[0].stage is Stage.drains
     many = replace(few, yield_share=0.9)
-    assert climbing.step(many, visited(behind=BEHIND), room, 100 * IDLE_S)[0].stage is Stage.takes
+    assert climbing.step(many, rated(), room, 100 * IDLE_S)[0].stage is Stage.takes

@@ -250,6 +250,16 @@ def test_no_round_begins_when_the_processor_time_is_used_up() -> None:
     assert state.climbs[1].stage is not Stage.rests
 
 
+def test_what_was_cleared_is_visited_though_the_processor_time_is_used_up() -> None:
+    """The pause after that takes minutes, and all of it would look young then."""
+    taking = Climb(stage=Stage.takes, lag_s=2.0, yield_share=0.05)
+    used_up = PagesState(budgets={0: Budget(-1.0), 1: Budget(-1.0)}, climbs={1: taking})
+    state, decided = pages.decide(used_up, tick(tried={CLEAR: 100 * MIB}))
+    assert state.climbs[1].stage is Stage.drains
+    assert decided.gates[UP].is_open
+    assert decided.gates[CLEAR] == CLOSED
+
+
 def test_room_is_made_for_a_climb_and_not_for_one_that_rests() -> None:
     little = FLOOR + 12 * MIB
     _, decided = pages.decide(PagesState(), tick(free_bytes=little))
