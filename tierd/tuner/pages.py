@@ -344,7 +344,8 @@ def _room(before: Climb, state: PagesState, now: Tick, sweep: Sweep) -> Room:
     if state.debts_bytes[sweep.id] > 0:
         return replace(room, stopped=OVER_RATE, over_rate=True)
     if _is_used_up(state.budgets[sweep.node], runs=before.is_running):
-        return replace(room, stopped=USED_UP, used_up=True)
+        # If nothing may come up for another reason too, what was cleared has to wait as well.
+        return replace(room, stopped=USED_UP, used_up=not room.stopped)
     return room
 
 

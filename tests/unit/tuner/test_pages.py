@@ -258,6 +258,11 @@ def test_what_was_cleared_is_visited_though_the_processor_time_is_used_up() -> N
     assert state.climbs[1].stage is Stage.drains
     assert decided.gates[UP].is_open
     assert decided.gates[CLEAR] == CLOSED
+    # If tasks wait for memory too, nothing comes up.
+    waits = tick(tried={CLEAR: 100 * MIB}, stopped="tasks wait for memory")
+    state, decided = pages.decide(used_up, waits)
+    assert state.climbs[1].stage is Stage.holds
+    assert decided.gates[UP] == CLOSED
 
 
 def test_room_is_made_for_a_climb_and_not_for_one_that_rests() -> None:
