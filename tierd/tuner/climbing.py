@@ -298,13 +298,15 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
 
 
 def _came_too_much(now: Climb, room: Room) -> bool:
-    """Return whether pages are why nothing more fits now, into the room or into the rate.
-
-    A sweep is so many times as fast as the rate limit at most, and moves a part of what it visits.
-    """
+    """Return whether pages are why nothing more fits now, into the room or into the rate."""
     if room.reserved_bytes:
         return False
-    return not room.stopped or (room.over_rate and now.yield_share > 1 / VISITED_PER_RATE_MAX)
+    return not room.stopped or (room.over_rate and not _keeps_to_rate(now))
+
+
+def _keeps_to_rate(now: Climb) -> bool:
+    """Return whether a sweep moves no more than the rate limit, though it is at its fastest."""
+    return now.yield_share <= 1 / VISITED_PER_RATE_MAX
 
 
 def _lapped(now: Climb, seen: Seen, lag: Limit) -> tuple[Climb, float]:
@@ -342,7 +344,7 @@ def _may_drain(now: Climb, seen: Seen, room: Room) -> bool:
         return False
     if not seen.is_long:
         # Few pages are between the sweeps, so a hold costs little.
-        return now.yield_share <= 1 / VISITED_PER_RATE_MAX
+        return _keeps_to_rate(now)
     moves_bytes = now.yield_share * seen.bytes_per_s * seen.seconds
     return moves_bytes <= FAR * seen.allowed_bytes
 
