@@ -43,6 +43,8 @@ class ClimbHeat:
     """The share of it in the heat of both nodes, averaged in the same way."""
     average_share: float = 0.0
     """The same share, averaged over CALM_S whether heat is calm or not."""
+    averaged_s: float = 0.0
+    """How long it has been averaged."""
     swing: float = 0.0
     """How far this share usually is from its average."""
     swing_before: float = 0.0
@@ -68,10 +70,17 @@ class ClimbHeat:
         return now < min(self.least - by, (1 - SURE_SHARE) * self.least)
 
     def ended(self) -> "ClimbHeat":
-        """Return the heat after a round: it is calm, and may be the least."""
-        now = self.lately or 0.0
+        """Return the heat after a round: it is calm, and may be the least.
+
+        Programs may have turned to other memory just before. Then heat goes on to rise, and what
+        was calm after the round before still counts.
+        """
+        now, share = self.lately or 0.0, self.below_share
+        calm, calm_share = now, share
+        if self.calm is not None:
+            calm, calm_share = min(now, self.calm), min(share, self.calm_share)
         least = now if self.least is None else min(now, self.least)
-        return replace(self, calm=now, calm_share=self.below_share, least=least)
+        return replace(self, calm=calm, calm_share=calm_share, least=least)
 
     def anew(self) -> "ClimbHeat":
         """Return the heat after programs have turned to other memory."""
@@ -99,13 +108,21 @@ def _averaged(before: ClimbHeat, heat: float, above: float, seconds: float) -> C
         lately=moving(before.lately, heat, seconds, HEAT_S),
         above=moving(before.above, above, seconds, HEAT_S),
     )
-    share = moving(now.average_share, now.below_share, seconds, CALM_S)
+    averaged_s = now.averaged_s + seconds
+    # At first a kdamond has seen nothing hot. So the first reading weighs no more than the others.
+    share = moving(now.average_share, now.below_share, seconds, min(CALM_S, averaged_s))
     # By chance it rises as often as it falls. Only rises count, and twice: a fall may come from a
     # round that helped.
     rises_by = max(0.0, now.below_share - share)
     swing = moving(now.swing, 2 * min(rises_by, WAKES_SHARE), seconds, CALM_S)
     swing_before = now.swing_before if rises_by else swing
-    return replace(now, average_share=share, swing=swing, swing_before=swing_before)
+    return replace(
+        now,
+        average_share=share,
+        averaged_s=averaged_s,
+        swing=swing,
+        swing_before=swing_before,
+    )
 
 
 def _has_risen(now: ClimbHeat, heat: float, calm: float) -> bool:

@@ -97,6 +97,34 @@ def test_a_rise_that_goes_on_is_no_usual_swing() -> None:
     assert now.swing < 2 * WAKES_SHARE
 
 
+def shown(
+    before: ClimbHeat, share: float, seconds: float, rng: random.Random
+) -> tuple[ClimbHeat, bool]:
+    """Return the heat after readings that vary by chance, and whether it has risen."""
+    now, has_risen = before, False
+    for _ in range(round(seconds / TICK_S)):
+        below = 100 * min(1.0, max(0.0, rng.gauss(share, 0.15)))
+        now, has_risen = climb_heat.feel(now, below, 100 - below, TICK_S)
+        if has_risen:
+            break
+    return now, has_risen
+
+
+@pytest.mark.parametrize("early_s", [0, 1, 3, 8])
+def test_a_rise_is_noticed_two_minutes_after_the_start(early_s: int) -> None:
+    """In a guest nothing came up for 100 s after a store had turned to other keys.
+
+    The first reading finds nothing hot. And a round may end while heat is rising.
+    """
+    for seed in range(30):
+        rng = random.Random(seed)
+        begun, _ = shown(climb_heat.feel(ClimbHeat(), 0.0, 0.0, TICK_S)[0], 0.15, CALM_S, rng)
+        steady, too_early = shown(begun.ended(), 0.15, CALM_S, rng)
+        assert not too_early
+        rising, has_risen = shown(steady, 0.59, early_s, rng)
+        assert has_risen or shown(rising.ended(), 0.59, 30, rng)[1]
+
+
 def test_heat_that_rises_ends_a_rest() -> None:
     now = replace(list(rests(5))[-1], rounds_since_rise=3, gain=Gain(in_vain=True, rest_s=9.0))
     assert now.calm
