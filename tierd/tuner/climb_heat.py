@@ -72,13 +72,13 @@ class ClimbHeat:
     def ended(self) -> "ClimbHeat":
         """Return the heat after a round: it is calm, and may be the least.
 
-        Programs may have turned to other memory just before. Then heat goes on to rise, and what
-        was calm after the round before still counts.
+        Programs may have turned to other memory just before, and heat goes on to rise. So what was
+        calm after the round before still counts, unless heat has fallen since.
         """
-        now, share = self.lately or 0.0, self.below_share
-        calm, calm_share = now, share
-        if self.calm is not None:
-            calm, calm_share = min(now, self.calm), min(share, self.calm_share)
+        now = self.lately or 0.0
+        calm, calm_share = self.calm, self.calm_share
+        if calm is None or now < calm - HELPS_SHARE * (now + self.above):
+            calm, calm_share = now, self.below_share
         least = now if self.least is None else min(now, self.least)
         return replace(self, calm=calm, calm_share=calm_share, least=least)
 
