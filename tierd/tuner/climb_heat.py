@@ -38,13 +38,14 @@ class ClimbHeat:
     least: float | None = None
     """The lowest heat at the end of a round, since heat last rose."""
     calm: float | None = None
-    """The heat since the last round, averaged over CALM_S; None before the first one."""
+    """The heat since a round, averaged over CALM_S; None before the first one. It begins with the
+    first round since heat last rose, and again with each round after which heat has fallen."""
     calm_share: float = 0.0
     """The share of it in the heat of both nodes, averaged in the same way."""
     average_share: float = 0.0
     """The same share, averaged over CALM_S whether heat is calm or not."""
     averaged_s: float = 0.0
-    """How long it has been averaged."""
+    """For how many seconds it has been averaged."""
     swing: float = 0.0
     """How far this share usually is from its average."""
     swing_before: float = 0.0
@@ -65,19 +66,22 @@ class ClimbHeat:
         """Whether it is clearly lower than after any round before."""
         if self.least is None:
             return False
+        return self._is_below(self.least) and (self.lately or 0.0) < (1 - SURE_SHARE) * self.least
+
+    def _is_below(self, known: float) -> bool:
+        """Return whether it is lower than a known heat by HELPS_SHARE of the heat of both nodes."""
         now = self.lately or 0.0
-        by = HELPS_SHARE * (now + self.above)
-        return now < min(self.least - by, (1 - SURE_SHARE) * self.least)
+        return now < known - HELPS_SHARE * (now + self.above)
 
     def ended(self) -> "ClimbHeat":
         """Return the heat after a round: it is calm, and may be the least.
 
-        Programs may have turned to other memory just before, and heat goes on to rise. So what was
-        calm after the round before still counts, unless heat has fallen since.
+        What was calm before still counts, unless heat has fallen since. For programs may have
+        turned to other memory before the round ended. Then heat is rising, and is not calm.
         """
         now = self.lately or 0.0
         calm, calm_share = self.calm, self.calm_share
-        if calm is None or now < calm - HELPS_SHARE * (now + self.above):
+        if calm is None or self._is_below(calm):
             calm, calm_share = now, self.below_share
         least = now if self.least is None else min(now, self.least)
         return replace(self, calm=calm, calm_share=calm_share, least=least)
@@ -109,7 +113,8 @@ def _averaged(before: ClimbHeat, heat: float, above: float, seconds: float) -> C
         above=moving(before.above, above, seconds, HEAT_S),
     )
     averaged_s = now.averaged_s + seconds
-    # At first a kdamond has seen nothing hot. So the first reading weighs no more than the others.
+    # The first reading does not count, because a new kdamond has seen nothing hot yet. The others
+    # of the first CALM_S weigh alike.
     share = moving(now.average_share, now.below_share, seconds, min(CALM_S, averaged_s))
     # By chance it rises as often as it falls. Only rises count, and twice: a fall may come from a
     # round that helped.

@@ -1,6 +1,7 @@
 """When heat counts as risen: by its share of all heat, and beyond its usual swing."""
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -15,14 +16,19 @@ from tierd.tuner.gain import Gain
 TICK_S = 0.5
 
 
-def felt(before: ClimbHeat, heat: float, above: float, seconds: float) -> tuple[ClimbHeat, bool]:
-    """Return the heat after some seconds of the same readings, and whether it has risen."""
+def read(before: ClimbHeat, readings: Iterable[tuple[float, float]]) -> tuple[ClimbHeat, bool]:
+    """Return the heat after readings of both nodes, and whether it has risen. Then it stops."""
     now, has_risen = before, False
-    for _ in range(round(seconds / TICK_S)):
+    for heat, above in readings:
         now, has_risen = climb_heat.feel(now, heat, above, TICK_S)
         if has_risen:
             break
     return now, has_risen
+
+
+def felt(before: ClimbHeat, heat: float, above: float, seconds: float) -> tuple[ClimbHeat, bool]:
+    """Return the heat after some seconds of the same readings, and whether it has risen."""
+    return read(before, [(heat, above)] * round(seconds / TICK_S))
 
 
 def calm(heat: float, above: float) -> ClimbHeat:
@@ -97,17 +103,13 @@ def test_a_rise_that_goes_on_is_no_usual_swing() -> None:
     assert now.swing < 2 * WAKES_SHARE
 
 
-def shown(
+def swings(
     before: ClimbHeat, share: float, seconds: float, rng: random.Random
 ) -> tuple[ClimbHeat, bool]:
     """Return the heat after readings that vary by chance, and whether it has risen."""
-    now, has_risen = before, False
-    for _ in range(round(seconds / TICK_S)):
-        below = 100 * min(1.0, max(0.0, rng.gauss(share, 0.15)))
-        now, has_risen = climb_heat.feel(now, below, 100 - below, TICK_S)
-        if has_risen:
-            break
-    return now, has_risen
+    drawn = (rng.gauss(share, 0.15) for _ in range(round(seconds / TICK_S)))
+    below = (100 * min(1.0, max(0.0, one)) for one in drawn)
+    return read(before, ((heat, 100 - heat) for heat in below))
 
 
 @pytest.mark.parametrize("early_s", [0, 1, 3, 8])
@@ -118,11 +120,11 @@ def test_a_rise_is_noticed_two_minutes_after_the_start(early_s: int) -> None:
     """
     for seed in range(30):
         rng = random.Random(seed)
-        begun, _ = shown(climb_heat.feel(ClimbHeat(), 0.0, 0.0, TICK_S)[0], 0.15, CALM_S, rng)
-        steady, too_early = shown(begun.ended(), 0.15, CALM_S, rng)
+        begun, _ = swings(climb_heat.feel(ClimbHeat(), 0.0, 0.0, TICK_S)[0], 0.15, CALM_S, rng)
+        steady, too_early = swings(begun.ended(), 0.15, CALM_S, rng)
         assert not too_early
-        rising, has_risen = shown(steady, 0.59, early_s, rng)
-        assert has_risen or shown(rising.ended(), 0.59, 30, rng)[1]
+        rising, has_risen = swings(steady, 0.59, early_s, rng)
+        assert has_risen or swings(rising.ended(), 0.59, 30, rng)[1]
 
 
 def test_heat_that_rises_ends_a_rest() -> None:
