@@ -10,7 +10,7 @@ from tests.unit.tuner.test_climb import FULL, IDLE_S, JUDGED, USED, ended, takin
 from tests.unit.tuner.test_climb_rests import rests
 from tierd.tuner import climb_heat, climbing
 from tierd.tuner.climb import IDLE_PER_LAG
-from tierd.tuner.climb_heat import CALM_S, WAKES_SHARE, WAKES_TIMES, ClimbHeat
+from tierd.tuner.climb_heat import CALM_S, HELPS_SHARE, WAKES_SHARE, WAKES_TIMES, ClimbHeat
 from tierd.tuner.gain import Gain
 
 TICK_S = 0.5
@@ -125,6 +125,26 @@ def test_a_rise_is_noticed_two_minutes_after_the_start(early_s: int) -> None:
         assert not too_early
         rising, has_risen = swings(steady, 0.59, early_s, rng)
         assert has_risen or swings(rising.ended(), 0.59, 30, rng)[1]
+
+
+def test_a_round_that_ends_while_heat_rises_changes_nothing_in_what_is_calm() -> None:
+    rising, has_risen = felt(calm(20.0, 80.0), 40.0, 60.0, 3.0)
+    assert not has_risen
+    assert rising.lately > 21 > rising.calm  # type: ignore[operator]
+    after = rising.ended()
+    assert (after.calm, after.calm_share) == (rising.calm, rising.calm_share)
+
+
+@pytest.mark.parametrize(("falls_by", "lowers"), [(0.9, False), (1.1, True)])
+def test_only_a_clear_fall_lowers_what_is_calm(falls_by: float, lowers: bool) -> None:
+    """Else chance would lower it from round to round, and heat would seem to rise."""
+    before = replace(calm(30.0, 70.0), calm=30.0, above=70.0)
+    # Both nodes together have this heat after the fall.
+    both = 100 / (1 + falls_by * HELPS_SHARE)
+    after = replace(before, lately=both - 70.0).ended()
+    assert (after.calm, after.calm_share) == (
+        (both - 70.0, after.below_share) if lowers else (30.0, before.calm_share)
+    )
 
 
 def test_heat_that_rises_ends_a_rest() -> None:
