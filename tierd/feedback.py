@@ -21,11 +21,13 @@ from tierd.plans.plan import (
     CLOSED_INPUT,
     GROWING_INPUT,
     OPEN_INPUT,
+    TARGET,
     Controller,
     Direction,
     Migration,
     Plan,
     Sweep,
+    is_open,
 )
 from tierd.tuner import demand, throttle
 from tierd.tuner.demand import ControllerState, Decision
@@ -230,8 +232,8 @@ def written(
         scheduled.pop(one.id, None)
         if want.windows:
             then = want.scheduled(since_s, window_s)
-            opened = before is None or before.value != want.value
-            if isinstance(one, Sweep) and opened and want.value == OPEN_INPUT:
+            was_open = before is not None and before.value is not None and is_open(before.value)
+            if isinstance(one, Sweep) and is_open(want.value) and not was_open:
                 # A sweep begins with its next window. If it closed before, it would not run at all.
                 then = replace(then, at_s=max(then.at_s, done_s + window_s))
             scheduled[one.id] = then
@@ -343,9 +345,8 @@ def _demanded(decision: Decision, measurement: Measurement, limits: Limits) -> A
 
 def _gated(gate: Gate, window_s: float) -> Input:
     """Return the input that opens or closes a sweep, and what follows."""
-    now, then = (
-        OPEN_INPUT if is_open else CLOSED_INPUT for is_open in (gate.is_open, gate.then_open)
-    )
+    opened = OPEN_INPUT + round(gate.slower * TARGET)
+    now, then = (opened if opens else CLOSED_INPUT for opens in (gate.is_open, gate.then_open))
     windows = max(1, round(gate.after_s / window_s)) if now != then else 0
     return Input(now, then, windows)
 

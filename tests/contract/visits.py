@@ -307,6 +307,37 @@ def opened_together(subject: Subject) -> str:
     return f"{law}; stay so for two rounds"
 
 
+@behaviour(
+    cites="damon_commit_ctx(), damos_commit_quota()",
+    expect="half as fast; then as fast again",
+)
+def slowed(subject: Subject) -> str:
+    """A commit halves the quota of one of two sweeps, and another one gives it back."""
+    quota = _quota_bytes(subject)
+    ahead = behind = replace(CLEAR, bytes=quota, active=True)
+    slow = replace(behind, bytes=quota // 2 // PAGE * PAGE)
+    with running(subject, SLOW, TICKER, behind, ahead, last_page_alone=True) as context:
+        _rounds(context, 1, 0.25)
+        context.commit(TICKER, slow, ahead)
+        slower = _relative_speed(context, quota)
+        context.commit(TICKER, behind, ahead)
+        again = _relative_speed(context, quota)
+    speeds = [
+        "half" if 0.4 <= speed <= 0.6 else "as" if 0.9 <= speed <= 1.1 else f"{speed:.2f} times"
+        for speed in (slower, again)
+    ]
+    return f"{speeds[0]} as fast; then {speeds[1]} fast again"
+
+
+def _relative_speed(context: Context, quota: int) -> float:
+    """How fast the first sweep is beside the second one, over a round of that."""
+    _, first, second = context.stats()
+    goal = second.sz_tried + ROUND_WINDOWS * quota
+    context.until(lambda: context.stats()[2].sz_tried >= goal)
+    _, first_now, second_now = context.stats()
+    return (first_now.sz_tried - first.sz_tried) / (second_now.sz_tried - second.sz_tried)
+
+
 def _place_at_rest(context: Context) -> int | None:
     """Return how much a sweep that was told to stop has tried, or None if it goes on."""
     context.after_ticks(2)

@@ -10,15 +10,17 @@ from tests.faults.faulty import Disk, Fault, FaultySysfs
 from tests.faults.scenarios import CLOCK, DEFAULT, OTHER_RATE, World, default, plan_for
 from tierd.configuration.config import Config, Tuner
 from tierd.errors import Conflict, ExitCode, TierdError
-from tierd.kdamonds import apply, inspection, restore
+from tierd.kdamonds import apply, inspection, ownership, restore
 from tierd.kdamonds.applied import Applied, UndoFailed
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
+from tierd.kdamonds.ownership import Standing
 from tierd.kdamonds.restore import Restored
 from tierd.kdamonds.saved import KNOBS, SavedKnob, SavedState, changing, from_text, to_text
 from tierd.machine.features import KDAMONDS, Capabilities
 from tierd.plans.changes import ChangeMethod, values
-from tierd.plans.damon import Command, Write, state_path, writes
+from tierd.plans.damon import Command, Write, quota_path, state_path, writes
 from tierd.plans.knobs import DAMON_STAT_ENABLED, DEMOTION_ENABLED
+from tierd.plans.plan import TARGET, input_writes
 from tierd.sim import machine_model
 from tierd.sim.sim_kernel import SimKernel
 
@@ -339,6 +341,30 @@ def test_drift_is_reported(series: str) -> None:
     ]
     again = start(world)
     assert not inspection.drift(world.kernel, again.plan)
+
+
+def test_a_sweep_that_was_made_slower_is_ours_and_no_drift() -> None:
+    """Until the plan changes: then it has the speed of the plan again."""
+    world = fresh("6.12")
+    config = Config(tuner=Tuner.demand)
+    applied = apply.start(world.look, plan_for(world, config), world.disk.record)
+    sweep = applied.plan.sweeps[0]
+    assert sweep.gated
+    apply.tune(world.look, applied, input_writes(sweep, TARGET // 4))
+    path = quota_path(sweep.kdamond, sweep.scheme)
+    assert int(world.kernel.read(path)) < sweep.quota_bytes
+    assert inspection.drift(world.kernel, applied.plan) == ()
+    for index in range(len(applied.pids)):
+        world.kernel.write(state_path(index), Command.off)
+    # No pid tells who owns them now.
+    assert ownership.standing(world.look, applied.saved) is Standing.ours
+    assert ownership.altered(world.look, applied.saved) == ()
+    again = apply.start(world.look, applied.plan, world.disk.record, saved=world.disk.saved())
+    assert int(world.kernel.read(path)) == sweep.quota_bytes
+    # The quota of a scheme by regions is not tierd's to change without a new plan.
+    by_region = again.plan.of_regions[0]
+    world.kernel.write(quota_path(by_region.kdamond, by_region.scheme), "12345")
+    assert len(inspection.drift(world.kernel, again.plan)) == 1
 
 
 @EACH_SERIES

@@ -39,7 +39,7 @@ def test_cold_memory_goes_down_to_the_other_socket_and_hot_memory_comes_up(
     made = loop(
         series,
         "two-socket",
-        *(cold("cold", 0, 400), cold("idle", 2, 600), hot("hot", 2, 96)),
+        *(cold("cold", 0, 400), cold("idle", 2, 640), hot("hot", 2, 96)),
         config=config,
     )
     late = settles(made, 60, 90)

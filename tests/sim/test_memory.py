@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.fixtures.pages import PAGE_BYTES
 from tierd.machine.zoneinfo import Zone, parse_zones
 from tierd.sim.block_memory import FREE, BlockMemory
-from tierd.sim.context_spec import Range
+from tierd.sim.context_spec import Filter, FilterType, Range
 from tierd.sim.machine_model import MachineModel, MachineNode, all_names, load, names
 from tierd.sim.memory import PageSet
 from tierd.sim.zones import MIB, ZoneSpec, default_min_free_kbytes, node_ranges, with_watermarks
@@ -161,6 +161,24 @@ def test_what_sampling_cleared_is_not_young() -> None:
     mem = memory()
     mem.populate("cold", 100, [0])
     assert not any(mem.test_and_clear_young(b, 0, unsampled=0.0) for b in mem.find("cold", 100))
+
+
+def test_visits_that_follow_one_another_visit_each_block_once() -> None:
+    """A sweep may visit less than a block in a window."""
+    mem = memory(block_pages=64)
+    mem.populate("cold", 6_400, [0])
+    young = (Filter(FilterType.young, matching=False, allow=False),)
+    first, size = mem.find("cold", 1)[0] * mem.block_bytes, 100 * mem.block_bytes
+    step = mem.block_bytes * 3 // 8
+    starts = range(first, first + size, step)
+    seen = [
+        mem.pick(at, min(at + step, first + size), young, 0, 1.0, follows=at > first)
+        for at in starts
+    ]
+    assert sum(one.looked_at for one in seen) == 6_400
+    assert sum(one.pages for one in seen) == 6_400
+    # A visit that follows no other one picks the block around its start.
+    assert mem.pick(first + step, first + 2 * step, young, 0, 1.0).looked_at == 64
 
 
 STEPS = st.lists(

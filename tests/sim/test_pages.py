@@ -1,6 +1,7 @@
 """Heat that is scattered over pages, on the simulated kernel, in virtual time."""
 
 from dataclasses import dataclass, field
+from statistics import median
 
 import pytest
 
@@ -12,7 +13,10 @@ from tierd.machine import discovery, features
 from tierd.sim import zipf
 from tierd.sim.workload import Scatter, Shuffle, WorkloadEvent
 from tierd.sim.zipf import Store
+from tierd.tuner import climbing
 from tierd.tuner import gate as pages
+from tierd.tuner.climb import Climb, Stage
+from tierd.tuner.gate import Gates, Room
 
 FAST = 0
 STORE_BYTES = 900 * MIB
@@ -129,6 +133,26 @@ def test_sweeps_that_open_and_close_are_no_drift(series: str) -> None:
     made.run(11)
     assert len(found) == 95
     assert set(found) == {()}
+
+
+def test_sweeps_that_commits_open_come_as_close_as_the_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two commits are 0.2 s and more apart, and most pages of this store look young after that."""
+    found: list[tuple[float, float]] = []
+    step = climbing.step
+
+    def spied(before: Climb, seen: pages.Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
+        after, gates = step(before, seen, room, idle_s)
+        if before.stage is after.stage is Stage.takes:
+            found.append((seen.behind_bytes / seen.bytes_per_s, after.bar_s(seen)))
+        return after, gates
+
+    monkeypatch.setattr(climbing, "step", spied)
+    reads("6.12", 60, Config(tuner=Tuner.demand, rate_max_bytes_per_s=DEFAULT_RATE), mean_hz=5.0)
+    # It has come closer after the first rounds, in which two commits opened both.
+    late = found[len(found) // 2 :]
+    assert len(late) >= 10
+    assert median(behind_s for behind_s, _ in late) <= 0.1
+    assert min(behind_s for behind_s, _ in late) >= 0
 
 
 @pytest.mark.parametrize("series", ["6.12", "7.2"])

@@ -24,6 +24,7 @@ from tierd.plans.plan import (
 )
 from tierd.sim import kernel_math
 from tierd.tuner.demand import ControllerState
+from tierd.tuner.gate import Gate
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
 from tierd.tuner.round import READY_BYTES
 from tierd.tuner.throttle import FADE, KEEP, Input, InputInForce, ScheduledInput
@@ -238,3 +239,26 @@ def test_a_sweep_that_opens_is_not_closed_before_its_first_window() -> None:
     assert late.scheduled[sweep.id] == ScheduledInput(0.9 + window_s, CLOSED_INPUT)
     goes_on = feedback.written(late, [(sweep, opens)], 1.0, 1.5)
     assert goes_on.scheduled[sweep.id] == opens.scheduled(1.0, window_s)
+
+
+def test_a_sweep_that_becomes_slower_was_open_before() -> None:
+    sweep = Sweep("down", Visit.demote, 0, 1, 0, 5, MIB, 100_000, PAGE_BYTES, 9 * MIB, 100, True)
+    window_s = sweep.window_us / 1e6
+    known = Tuning(in_force={sweep.id: InputInForce(0.0, 4096, OPEN_INPUT)})
+    slower = Input(OPEN_INPUT + TARGET // 4, CLOSED_INPUT, 1)
+    after = feedback.written(known, [(sweep, slower)], 0.3, 0.9)
+    assert after.in_force[sweep.id].value == slower.value
+    assert after.scheduled[sweep.id] == slower.scheduled(0.3, window_s)
+
+
+@pytest.mark.parametrize(
+    ("gate", "is_told"),
+    [
+        (Gate(is_open=True, then_open=True, slower=0.25), Input(2_500, 2_500)),
+        (Gate(is_open=True, then_open=False, after_s=0.2, slower=0.25), Input(2_500, 20_000, 2)),
+        (Gate(is_open=False, then_open=True, after_s=0.2, slower=0.25), Input(20_000, 2_500, 2)),
+        (Gate(is_open=True, then_open=True), Input(OPEN_INPUT, OPEN_INPUT)),
+    ],
+)
+def test_the_input_of_a_sweep_says_how_much_slower_it_is(gate: Gate, is_told: Input) -> None:
+    assert feedback._gated(gate, 0.1) == is_told

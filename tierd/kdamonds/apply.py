@@ -54,7 +54,7 @@ HOW = {
 }
 
 _FILTER = re.compile(r"/(core_|ops_)?filters/")
-_GOAL = re.compile(r"/quotas/goals/\d+/(target_value|current_value)$")
+_STEERED = re.compile(r"/quotas/(goals/\d+/(target_value|current_value)|bytes)$")
 
 
 def start(
@@ -212,13 +212,14 @@ def command(kernel: Kernel, applied: Applied, index: int, what: Command) -> None
 
 
 def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
-    """Write goal values and gates, and commit them.
+    """Write goal values, gates and the speeds of gated schemes, and commit them.
 
-    Goals have a commit of their own. A kdamond with a changed gate needs a commit of everything.
+    Goals have a commit of their own. A kdamond with a changed gate needs a commit of everything,
+    and a speed changes with its gate only.
     It is refused if it names a cgroup that has gone. Then CgroupsGone is raised, and the next
     commit changes the gates too.
     """
-    assert all(_GOAL.search(write.path) or is_gate(write.path) for write in changes)
+    assert all(_STEERED.search(write.path) or is_gate(write.path) for write in changes)
     named = {kdamond_of(write.path) for write in changes}
     indices = tuple(sorted(index for index in named if index is not None))
     gated = {kdamond_of(write.path) for write in changes if is_gate(write.path)}

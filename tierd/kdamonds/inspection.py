@@ -10,7 +10,7 @@ from tierd.kdamonds.ownership import require_ours
 from tierd.kdamonds.saved import holds
 from tierd.machine import cgroups
 from tierd.machine.neighbours import MODULES, neighbours
-from tierd.plans.changes import changes_while_running, is_filter, tuned, values
+from tierd.plans.changes import is_filter, steered, tuned, values
 from tierd.plans.damon import Writes
 from tierd.plans.plan import Plan
 from tierd.sysfs import Sysfs, optional
@@ -54,12 +54,12 @@ class Drift:
 def drift(sysfs: Sysfs, plan: Plan) -> tuple[Drift, ...]:
     """Return where the kernel differs from the plan. Pass a Sysfs that waits while DAMON is busy.
 
-    Current values of goals, gates and tuned intervals may differ from the plan. A setting may be
-    absent, and one that tierd steers may be lower. Where groups share the fast memory, filters
-    change all the time. These cases are not drift.
+    Current values of goals, gates, the speeds of gated sweeps and tuned intervals may differ from
+    the plan. A setting may be absent, and one that tierd steers may be lower. Where groups share
+    the fast memory, filters change all the time. These cases are not drift.
     """
     wanted = values(plan.writes)
-    free = tuned(wanted) | {path for path in wanted if changes_while_running(path)}
+    free = tuned(wanted) | steered(wanted)
     if plan.groups:
         free |= {path for path in wanted if is_filter(path)}
     found = {path: optional(sysfs, path) for path in wanted if path not in free}

@@ -4,14 +4,14 @@ DAMON stores no owner. A kdamond is ours in two cases: it runs with a pid that w
 boot; or each of its files has a value that we wrote, or were just writing when tierd died.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from tierd.errors import Conflict
 from tierd.kdamonds.kernel import NR_KDAMONDS, Kernel
 from tierd.kdamonds.saved import SavedState
 from tierd.machine.neighbours import Kdamond, kdamonds
-from tierd.plans.changes import changes_while_running, tuned, values
+from tierd.plans.changes import steered, tuned, values
 from tierd.plans.damon import Action, Write, Writes
 
 # The values of the files of a new kdamond, by the end of the path. All other files hold 0.
@@ -80,8 +80,8 @@ def _ours_by_content(kernel: Kernel, saved: SavedState, lists: tuple[Writes, ...
     If tierd died during a change, the value of a new file counts as well.
     """
     known = tuple(values(entry) for entry in lists)
-    free = frozenset().union(*(tuned(table) for table in known))
-    paths = {path for table in known for path in table if not _changes_by_itself(path)} - free
+    free = frozenset().union(*(_changing(table) for table in known))
+    paths = {path for table in known for path in table} - free
     found = kernel.found(sorted(paths))
     return all(
         any(table.get(path) == value for table in known)
@@ -100,10 +100,8 @@ def altered(kernel: Kernel, saved: SavedState) -> tuple[tuple[Write, str], ...]:
     if any(kernel.status(index).on for index in range(kernel.count())):
         return ()
     for writes in (saved.writes, *saved.former):
-        ours, free = values(writes), tuned(values(writes))
-        wanted = {
-            path: ours[path] for path in ours if not _changes_by_itself(path) and path not in free
-        }
+        ours = values(writes)
+        wanted = {path: ours[path] for path in ours.keys() - _changing(ours)}
         found = kernel.found(wanted)
         if found.keys() == wanted.keys():
             differ = (path for path in wanted if found[path] != wanted[path])
@@ -111,9 +109,10 @@ def altered(kernel: Kernel, saved: SavedState) -> tuple[tuple[Write, str], ...]:
     return ()
 
 
-def _changes_by_itself(path: str) -> bool:
-    """True if the value of the file changes without a change of the plan."""
-    return path.endswith("/state") or changes_while_running(path)
+def _changing(wanted: Mapping[str, str]) -> frozenset[str]:
+    """Return the files whose values change without a change of the plan."""
+    states = {path for path in wanted if path.endswith("/state")}
+    return tuned(wanted) | steered(wanted) | states
 
 
 def describe(kdamond: Kdamond) -> str:

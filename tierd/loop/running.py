@@ -14,7 +14,16 @@ from tierd.machine.features import Capabilities
 from tierd.machine.neighbours import Rival
 from tierd.machine.sample import KdamondSample, NodeSample, Sample, SchemeSample, Watermarks
 from tierd.plans.groups import NO_ROLES, Roles, bytes_by_group
-from tierd.plans.plan import OPEN_INPUT, Aim, Direction, Grain, HintFaults, Migration, Visit
+from tierd.plans.plan import (
+    OPEN_INPUT,
+    Aim,
+    Direction,
+    Grain,
+    HintFaults,
+    Migration,
+    Visit,
+    is_open,
+)
 from tierd.record.scheme_totals import Passed, Series, Totals
 from tierd.record.snapshot import (
     EventStatus,
@@ -229,7 +238,8 @@ def _scheme(running: Running, one: Migration) -> SchemeStatus:
 def _quota_bytes(running: Running, one: Migration, now: SchemeSample) -> int:
     """Return the quota in force. A sweep that is closed has none, whatever its file says."""
     in_force = running.tuning.in_force.get(one.id)
-    closed = one.grain is Grain.pages and in_force and in_force.value != OPEN_INPUT
+    value = in_force.value if in_force else OPEN_INPUT
+    closed = one.grain is Grain.pages and (value is None or not is_open(value))
     return 0 if closed else now.effective_bytes
 
 

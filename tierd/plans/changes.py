@@ -37,6 +37,7 @@ _COUNT = re.compile(r"/nr_(kdamonds|contexts|targets|regions|schemes|goals|filte
 _GOAL_VALUE = re.compile(r"/quotas/goals/\d+/target_value$")
 _READING = re.compile(r"/quotas/goals/\d+/current_value$")
 _GATE = re.compile(r"/watermarks/(high|mid)$")
+_QUOTA = "/quotas/bytes"
 _TUNED = ("/intervals/sample_us", "/intervals/aggr_us")
 _INTERVALS_GOAL = "intervals_goal/access_bp"
 _KDAMOND = re.compile(re.escape(KDAMONDS) + r"/(\d+)/")
@@ -76,9 +77,19 @@ def is_filter(path: str) -> bool:
     return "/schemes/" in path and "filters/" in path
 
 
-def changes_while_running(path: str) -> bool:
-    """True if tierd changes the value of the file without a change of the plan."""
+def is_input(path: str) -> bool:
+    """True if the file tells a scheme what to do now: the reading of a goal, or a gate."""
     return _READING.search(path) is not None or is_gate(path)
+
+
+def steered(paths: Iterable[str]) -> frozenset[str]:
+    """Return the files whose values tierd changes without a change of the plan.
+
+    These are inputs, and the quotas of gated schemes, which set their speeds.
+    """
+    inputs = {path for path in paths if is_input(path)}
+    speeds = {_GATE.sub(_QUOTA, path) for path in inputs if is_gate(path)}
+    return frozenset(inputs | speeds)
 
 
 def values(writes: Iterable[Write]) -> dict[str, str]:
@@ -137,7 +148,7 @@ def _loose(found: Mapping[str, str], wanted: Mapping[str, str]) -> frozenset[str
         goal = [p for p in wanted if p.startswith(f"{folder}/intervals_goal/")]
         if all(found.get(p) == wanted[p] for p in goal):
             free.add(path)
-    return frozenset(free | {path for path in wanted if changes_while_running(path)})
+    return frozenset(free | {path for path in wanted if is_input(path)})
 
 
 def _method(path: str) -> ChangeMethod:

@@ -246,6 +246,11 @@ def input_path(kdamond: int, scheme: int) -> str:
     return f"{scheme_dir(kdamond, scheme)}/quotas/goals/0/current_value"
 
 
+def quota_path(kdamond: int, scheme: int) -> str:
+    """Return the file for how much a scheme may do in a window."""
+    return f"{scheme_dir(kdamond, scheme)}/quotas/bytes"
+
+
 def gate_paths(kdamond: int, scheme: int) -> tuple[str, ...]:
     """Return the files that open and close a gated scheme."""
     return tuple(f"{scheme_dir(kdamond, scheme)}/watermarks/{name}" for name in ("high", "mid"))

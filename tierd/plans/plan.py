@@ -15,6 +15,7 @@ from tierd.plans.damon import (
     fingerprint,
     gate_paths,
     input_path,
+    quota_path,
 )
 from tierd.plans.groups import Group
 from tierd.plans.scope import Match
@@ -26,9 +27,16 @@ TARGET = 10_000
 # The input of a goal with which a quota doubles in every window: it is a score of zero.
 GROWING_INPUT = 0
 
-# The inputs of a sweep's goal. Its tuner is `temporal`: the goal is reached, or it is not.
+# The inputs of a sweep. Its goal has the tuner `temporal`: it is reached, or it is not. Where
+# commits open sweeps, an input between these two stands for one that is open and slower. It is
+# slower by the share input / TARGET of its speed.
 OPEN_INPUT = 0
 CLOSED_INPUT = 2 * TARGET
+
+
+def is_open(value: int) -> bool:
+    """Return whether a sweep with this input is open."""
+    return value < TARGET
 
 
 class Direction(StrEnum):
@@ -349,6 +357,17 @@ class Plan:
 def input_writes(mover: Migration | Sweep, value: int) -> Writes:
     """Return the writes that give a scheme this input, once they are committed."""
     if isinstance(mover, Sweep) and mover.gated:
-        text = GATE_OPEN if value == OPEN_INPUT else GATE_CLOSED
-        return tuple(Write(path, text) for path in gate_paths(mover.kdamond, mover.scheme))
+        text = GATE_OPEN if is_open(value) else GATE_CLOSED
+        gates = tuple(Write(path, text) for path in gate_paths(mover.kdamond, mover.scheme))
+        return (*gates, _speed(mover, value)) if is_open(value) else gates
     return (Write(input_path(mover.kdamond, mover.scheme), str(value)),)
+
+
+def _speed(sweep: Sweep, value: int) -> Write:
+    """Return the write of the quota of an open sweep: whole pages, and one at least.
+
+    With less than a page it would not go on, and with a part of a page it would begin again.
+    """
+    pages = sweep.quota_bytes * (TARGET - value) // TARGET // sweep.page_bytes
+    quota_bytes = min(sweep.quota_bytes, max(1, pages) * sweep.page_bytes)
+    return Write(quota_path(sweep.kdamond, sweep.scheme), str(quota_bytes))

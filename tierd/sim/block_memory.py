@@ -207,12 +207,20 @@ class BlockMemory(Memory):
         return share
 
     def pick(
-        self, start: int, end: int, filters: Sequence[Filter], now_us: int, unsampled: float
+        self,
+        start: int,
+        end: int,
+        filters: Sequence[Filter],
+        now_us: int,
+        unsampled: float,
+        *,
+        follows: bool = False,
     ) -> "PickedBlocks":
         """Return the blocks of a range that are on LRU lists and that filters let pass."""
         held, size = self.held, self.block_bytes
         # pfn_to_online_page(): there is nothing beyond the last page.
-        blocks = range(start // size, min(-(-end // size), len(held)))
+        first = -(-start // size) if follows else start // size
+        blocks = range(first, min(-(-end // size), len(held)))
         folios = [block for block in blocks if held[block] >= FIRST_SET]
         if self.isolated:
             folios = [block for block in folios if block not in self.isolated]

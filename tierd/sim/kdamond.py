@@ -22,11 +22,12 @@ from tierd.sim.context_spec import (
     TriedRegion,
     WatermarkMetric,
 )
+from tierd.sim.jiffies import JIFFY_US
 from tierd.sim.memory import Memory
 from tierd.sim.monitoring_targets import MonitoringTargets
 from tierd.sim.quirks import KdamondQuirks, Serves
 from tierd.sim.regions import Region, Sampler
-from tierd.sim.scheme import JIFFY_US, ApplyContext, Scheme
+from tierd.sim.scheme import ApplyContext, Scheme
 
 # usleep_range() up to here, then jiffies (kdamond_usleep()).
 _USLEEP_MAX_US = 20_000

@@ -331,12 +331,20 @@ class Memory(ABC):
 
     @abstractmethod
     def pick(
-        self, start: int, end: int, filters: Sequence[Filter], now_us: int, unsampled: float
+        self,
+        start: int,
+        end: int,
+        filters: Sequence[Filter],
+        now_us: int,
+        unsampled: float,
+        *,
+        follows: bool = False,
     ) -> Picked:
         """Return the pages of an address range that are on LRU lists and that filters let pass.
 
         A `young` filter makes pages old. `unsampled` is the probability that access sampling has
-        not made a page old since it was filled.
+        not made a page old since it was filled. If the visit `follows` one that ended at `start`, a
+        block around this address was picked then.
         """
 
     # The page allocator.

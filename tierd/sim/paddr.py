@@ -40,9 +40,13 @@ def apply_action(
     now_us: int,
     *,
     ask_ops_filters: bool,
+    follows: bool,
     quirks: KdamondQuirks,
 ) -> Applied:
-    """Apply an action to a region (damon_pa_apply_scheme()). One that paddr lacks does nothing."""
+    """Apply an action to a region (damon_pa_apply_scheme()). One that paddr lacks does nothing.
+
+    `follows` is as in Memory.pick().
+    """
     filters = spec.ops_filters if ask_ops_filters else ()
     if spec.action not in _KNOWN or (spec.action is Action.stat and not filters):
         return _NOTHING
@@ -51,7 +55,7 @@ def apply_action(
     if spec.action is Action.pageout and not any(f.type is FilterType.young for f in filters):
         # damon_pa_pageout() adds a young filter if there is none.
         filters = (*filters, Filter(FilterType.young, matching=True, allow=False))
-    picked = memory.pick(start, end, filters, now_us, exp(-region.sampled))
+    picked = memory.pick(start, end, filters, now_us, exp(-region.sampled), follows=follows)
     moved = _act(memory, spec, picked, quirks)
     return Applied(
         applied_bytes=moved * memory.page_bytes,

@@ -268,9 +268,17 @@ class GroupMemory(Memory):
                 one.changes = 0
 
     def pick(
-        self, start: int, end: int, filters: Sequence[Filter], now_us: int, unsampled: float
+        self,
+        start: int,
+        end: int,
+        filters: Sequence[Filter],
+        now_us: int,
+        unsampled: float,
+        *,
+        follows: bool = False,
     ) -> "PickedGroups":
         """Return the groups of a range that are on LRU lists and that filters let pass."""
+        del follows  # A cell is picked with its first address only.
         found: list[tuple[int, int, int]] = []
         looked_at = 0
         chances: dict[int, float] = {}

@@ -24,15 +24,11 @@ from tierd.sim.context_spec import (
     TriedRegion,
     Tuner,
 )
+from tierd.sim.jiffies import JIFFY_US, coarse_ns
 from tierd.sim.memory import Memory
 from tierd.sim.paddr import apply_action
 from tierd.sim.quirks import KdamondQuirks
 from tierd.sim.regions import Region, split_at
-
-# CONFIG_HZ is 250 in Debian's kernels. Charge windows are counted in jiffies, and time quotas are
-# measured with a clock that advances once per jiffy.
-JIFFY_US = 4_000
-_JIFFY_NS = JIFFY_US * 1000
 
 _COLD_FIRST = frozenset({Action.pageout, Action.lru_deprio, Action.migrate_cold})
 _HOT_FIRST = frozenset({Action.lru_prio, Action.migrate_hot})
@@ -87,6 +83,8 @@ class Scheme:
         self.walk_done = False
         self._current = [goal.current_value for goal in spec.quota.goals]
         self._scores: dict[tuple[int, int], int] = {}
+        # Where the last visit ended. A visit that begins there follows it.
+        self._visited_to: int | None = None
 
     @property
     def spec(self) -> SchemeSpec:
@@ -361,7 +359,7 @@ class Scheme:
             sizes = [size for size in sizes if pattern.min_sz <= size <= pattern.max_sz]
         for size in sizes:
             self.quota_state.charged += kernel_math.charge(self._quota, size, 0)
-            rng.random()  # _coarse_ns() draws a number in each visit
+            rng.random()  # coarse_ns() draws a number in each visit
         stats.nr_tried += len(sizes)
         stats.sz_tried += sum(sizes)
         stats.nr_snapshots += ends
@@ -376,7 +374,7 @@ class Scheme:
             and pattern.min_sz <= size <= pattern.max_sz
         ):
             self.quota_state.charged += kernel_math.charge(self._quota, size, 0)
-            rng.random()  # _coarse_ns() draws a number in each visit
+            rng.random()  # coarse_ns() draws a number in each visit
             stats.nr_tried += 1
             stats.sz_tried += size
         stats.nr_snapshots += is_last
@@ -434,14 +432,16 @@ class Scheme:
             apply_context.now_us,
             ask_ops_filters=not allowed
             and (spec.action is not Action.stat or self.quirks.stat_runs_filters),
+            follows=region.start == self._visited_to,
             quirks=self.quirks,
         )
+        self._visited_to = region.end
         applied = done.applied_bytes // apply_context.addr_unit
         passed = done.passed_bytes // apply_context.addr_unit
         if self.walked is not None and not self.walk_done:
             self.walked.append(TriedRegion(region.start, region.end, accesses, region.age, passed))
         apply_context.work_ns += done.work_ns
-        quota_state.total_ns += _coarse_ns(done.work_ns, apply_context.rng)
+        quota_state.total_ns += coarse_ns(done.work_ns, apply_context.rng)
         quota_state.charged += kernel_math.charge(self._quota, size, applied)
         if self.full(apply_context.min_region):
             quota_state.resume_target = target
@@ -469,12 +469,6 @@ class Scheme:
     def retired(self) -> bool:
         """True if max_nr_snapshots is reached."""
         return 0 < self._spec.max_nr_snapshots <= self.stats.nr_snapshots
-
-
-def _coarse_ns(work_ns: int, rng: Random) -> int:
-    """Return the time on a clock that advances once per jiffy: mostly 0, rarely a jiffy."""
-    whole, rest = divmod(work_ns, _JIFFY_NS)
-    return (whole + (rng.random() * _JIFFY_NS < rest)) * _JIFFY_NS
 
 
 def _core_match(

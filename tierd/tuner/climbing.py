@@ -9,23 +9,14 @@ from math import inf
 from tierd.frozen import replace
 from tierd.plans.plan import Visit
 from tierd.plans.visits import VISITED_PER_RATE_MAX
-from tierd.tuner import climb_heat, gain, touches
+from tierd.tuner import climb_heat, distance, gain, touches
 from tierd.tuner.climb import AHEAD_SHARE_MIN, NEXT_ROUND, REST_S_MIN, Climb, Stage
 from tierd.tuner.climb_heat import HEAT_S
+from tierd.tuner.distance import CLOSE_S, FAR
 from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain, Reading
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Gates, Room, Seen, until, yield_share
 from tierd.tuner.lag import GROWTH, Limit, is_roomy, limit
 from tierd.tuner.trade import Trade
-
-# The sweep that promotes is close to the other one if it is behind by so many seconds at most. If a
-# command takes a tenth of a second, it cannot be closer.
-CLOSE_S = 0.4
-
-# A drain ends so many windows before the place where the other sweep has stopped, because it may be
-# closed late. Pages beyond that place were not cleared in this round, so all of them would look
-# young. The pages that a drain leaves out look young when it goes on, if they were touched since
-# they were cleared.
-SHORT_WINDOWS = 1
 
 # A drain that has left more windows than this goes on.
 LEFT_WINDOWS = 5
@@ -38,9 +29,6 @@ HELD_LAGS = 4
 # They go on if these pages are at most this share of a round. If they are more, the hold must be
 # shorter than the time that a sweep needs for them. Else too many of them look young, and come up.
 FEW_SHARE = 1 / 16
-
-# If the sweep that promotes is behind by more than so many times the lag, it comes closer first.
-FAR = 2.0
 
 # The lag grows after each lap: so many seconds in which both sweeps ran, and so many times the lag.
 LAP_S = 1.0
@@ -117,7 +105,7 @@ def _stopped(now: Climb, seen: Seen) -> Climb:
     if now.stage not in (Stage.rests, Stage.waits):
         return now
     # If they are not close, one of them first goes around the node, and clears all of it anew.
-    return replace(now, left_bytes=max(0.0, seen.behind_bytes) if _is_close(seen) else 0.0)
+    return replace(now, left_bytes=max(0.0, seen.behind_bytes) if distance.is_close(seen) else 0.0)
 
 
 def _much_bytes(room: Room) -> float:
@@ -160,13 +148,15 @@ def _begun(now: Climb) -> Climb:
 
 def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     """Open the sweep that clears, and later the other one, so that it is behind by the lag."""
-    lacks = _lag_bytes(now, seen) - seen.behind_bytes
-    if not _is_close(seen):
+    if distance.start_together(seen):
+        return _opened(now, seen)
+    lacks = distance.lag_bytes(now.lag_s, seen) - seen.behind_bytes
+    if not distance.is_close(seen):
         # What it would visit was cleared long ago, so all of it would look young. So the other
         # sweep goes around the node once, and comes up from behind.
         lacks += seen.round_bytes
     if lacks <= 0:
-        return _following(now, seen)
+        return _opened(now, seen)
     # Either may begin up to a window late. Where the other one has not been yet, all looks young.
     return _leading(now, seen, lacks + seen.window_bytes)
 
@@ -176,7 +166,9 @@ def _leading(now: Climb, seen: Seen, bytes_: float) -> tuple[Climb, Gates]:
 
     Less, if the lag becomes shorter meanwhile.
     """
-    led = replace(now, follows_at_bytes=now.cleared_bytes + bytes_ - _lag_bytes(now, seen))
+    led = replace(
+        now, follows_at_bytes=now.cleared_bytes + bytes_ - distance.lag_bytes(now.lag_s, seen)
+    )
     after, gates = _opening(_enter(led, Stage.clears, inf), seen, seen.bytes_per_s)
     return after, {**gates, Visit.clear: OPEN}
 
@@ -187,7 +179,7 @@ def _opening(now: Climb, seen: Seen, bytes_per_s: float) -> tuple[Climb, Gates]:
     That is decided by where it is, and not by when it should be there: it may be slow. What it has
     not cleared yet would all look young.
     """
-    left_bytes = now.follows_at_bytes + _lag_bytes(now, seen) - now.cleared_bytes
+    left_bytes = now.follows_at_bytes + distance.lag_bytes(now.lag_s, seen) - now.cleared_bytes
     if left_bytes <= 0:
         return _enter(now, Stage.takes), {Visit.promote: OPEN}
     after_s = left_bytes / min(seen.bytes_per_s, bytes_per_s)
@@ -198,26 +190,15 @@ def _opening(now: Climb, seen: Seen, bytes_per_s: float) -> tuple[Climb, Gates]:
     return replace(now, stage_ends_s=now.stage_s + after_s), {Visit.promote: promote}
 
 
-def _lag_bytes(now: Climb, seen: Seen) -> float:
-    """Return how far the sweep that promotes should be behind."""
-    return max(seen.window_s, now.lag_s) * seen.bytes_per_s
-
-
-def _following(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
-    """Open both sweeps where they are; the one that clears later, if it is too far ahead."""
-    far_s = seen.behind_bytes / seen.bytes_per_s - FAR * max(seen.window_s, now.lag_s)
-    clear = Gate(is_open=False, then_open=True, after_s=far_s) if far_s > 0 else OPEN
-    return _enter(now, Stage.takes), {Visit.clear: clear, Visit.promote: OPEN}
+def _opened(now: Climb, seen: Seen, gate: Gate = OPEN) -> tuple[Climb, Gates]:
+    return _enter(now, Stage.takes), distance.opened(now.lag_s, seen, gate)
 
 
 def _holding(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
     if _are_old(now, seen):
         return _enter(now, Stage.waits), {}
     if not room.stopped and room.spare_bytes > 0:
-        after, gates = _following(now, seen)
-        promote = until(room.spare_bytes, now.yield_share, seen)
-        clear = promote if gates[Visit.clear] == OPEN else CLOSED
-        return after, gates if promote.then_open else {Visit.clear: clear, Visit.promote: promote}
+        return _opened(now, seen, until(room.spare_bytes, now.yield_share, seen))
     # When it has taken too long, the sweeps go around the node before they go on.
     return (_enter(now, Stage.waits), {}) if now.stage_s >= now.stage_ends_s else (now, {})
 
@@ -264,17 +245,13 @@ def _round_gates(now: Climb, seen: Seen, room: Room) -> Gates:
     return {Visit.clear: CLOSED, Visit.promote: promote}
 
 
-def _is_close(seen: Seen) -> bool:
-    """Return whether the sweep that promotes is behind by no more than a few windows."""
-    return seen.behind_bytes <= CLOSE_S * seen.bytes_per_s
-
-
 def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
     now = replace(now, took_s=now.took_s + seen.seconds, lap_s=now.lap_s + seen.seconds)
     # What was cleared and not visited yet. If both sweeps stopped now, all of it would look young
     # when they go on. So the sweep that promotes visits it first, and there must be room for that.
-    drain_s = _drain_s(seen)
-    drains = _may_drain(now, seen, room)
+    drain_s = distance.drain_s(seen)
+    together = distance.stop_together(seen)
+    drains = not together and _may_drain(now, seen, room)
     drained_bytes = now.yield_share * max(0.0, seen.behind_bytes) if drains else 0.0
     spare_bytes = room.spare_bytes - drained_bytes
     full = room.stopped or spare_bytes <= 0
@@ -282,19 +259,28 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
         if full and _came_too_much(now, room):
             # A page must be hotter from now on.
             now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
+        if together:
+            return _stopping(now, seen, room, lag)
         return _held(now, seen) if full and not drains else _draining(now, seen)
     if seen.behind_bytes < seen.window_bytes / 2:
         # It has caught up: it would visit pages that were not cleared in this round.
         return _clearing(now, seen)
     if now.lap_s >= max(LAP_S, LAP_LAGS * now.lag_s):
         now, longer_s = _lapped(now, seen, lag)
-        if longer_s > 0:
+        if longer_s > 0 and not seen.can_slow:
             return _leading(now, seen, longer_s * seen.bytes_per_s)
     gate = until(spare_bytes, now.yield_share, seen)
-    if gate.then_open:
-        return now, {Visit.promote: OPEN, Visit.clear: OPEN}
-    later = replace(gate, after_s=gate.after_s + drain_s) if drains else gate
-    return now, {Visit.promote: later, Visit.clear: gate}
+    later = replace(gate, after_s=gate.after_s + drain_s) if drains and gate != OPEN else gate
+    return now, distance.kept(now.lag_s, seen, promote=later, clear=gate)
+
+
+def _stopping(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
+    """Stop both sweeps with one commit. They keep the distance of the lag."""
+    closed: Gates = {Visit.clear: CLOSED, Visit.promote: CLOSED}
+    if now.fills or now.is_over(seen.round_bytes):
+        after, gates = _ended(now, seen, room, lag)
+        return after, {**closed, **gates}
+    return _enter(now, Stage.waits), closed
 
 
 def _came_too_much(now: Climb, room: Room) -> bool:
@@ -327,18 +313,13 @@ def _lacked_room(waited_s: float, ran_s: float) -> bool:
     return waited_s > WAITED_SHARE_MAX * (waited_s + ran_s)
 
 
-def _drain_s(seen: Seen) -> float:
-    """Return for how long the sweep that promotes may go on after the other one has stopped."""
-    return max(0.0, seen.behind_bytes / seen.bytes_per_s - SHORT_WINDOWS * seen.window_s)
-
-
 def _may_drain(now: Climb, seen: Seen, room: Room) -> bool:
     """Return whether a drain is short, or both sweeps would wait for long without it.
 
     They wait for long if there is no room, or if the processor time is used up. What was beyond the
     rate limit is paid back soon.
     """
-    if _drain_s(seen) <= CLOSE_S:
+    if distance.drain_s(seen) <= CLOSE_S:
         return True
     if room.stopped and not room.used_up:
         return False
@@ -363,12 +344,12 @@ def _drained(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gat
 
 def _held(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     """Stop both sweeps where they are. To go around the node would take a round."""
-    longest_s = max(HELD_LAGS * _drain_s(seen), seen.round_s)
+    longest_s = max(HELD_LAGS * distance.drain_s(seen), seen.round_s)
     return _enter(now, Stage.holds, longest_s), {Visit.clear: CLOSED, Visit.promote: CLOSED}
 
 
 def _draining(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
-    drain_s = _drain_s(seen)
+    drain_s = distance.drain_s(seen)
     return _enter(now, Stage.drains, drain_s), _drain_gates(now, seen, drain_s)
 
 

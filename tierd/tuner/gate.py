@@ -41,6 +41,8 @@ class Gate:
     is_open: bool
     then_open: bool
     after_s: float = 0.0
+    slower: float = 0.0
+    """By which share of its speed the sweep is slower while it is open (`Seen.can_slow`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class Seen:
     round_bytes: int
     bytes_per_s: float
     """How fast a sweep visits memory."""
+    can_slow: bool = False
+    """Whether a sweep can be made slower. The commit that opens it can do that too."""
     is_long: bool = False
     """Whether a round takes long by the plan. In fact it may take longer now and then."""
     allowed_bytes: float = inf

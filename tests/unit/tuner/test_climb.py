@@ -20,14 +20,13 @@ from tierd.tuner.climb import (
 from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.climbing import (
     CHECKED_ROUND_S,
-    FAR,
     LAP_LAGS,
     LAP_S,
     LEFT_WINDOWS,
-    SHORT_WINDOWS,
     TELLS_SHARE,
 )
 from tierd.tuner.descent import IDLE_S_MAX
+from tierd.tuner.distance import FAR, SHORT_WINDOWS
 from tierd.tuner.gain import PIECE_S_MIN, Gain
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
 from tierd.tuner.lag import GROWTH

@@ -9,7 +9,8 @@ from tierd.plans.plan import Visit
 from tierd.plans.visits import VISITED_PER_RATE_MAX
 from tierd.tuner import climbing
 from tierd.tuner.climb import Climb, Stage
-from tierd.tuner.climbing import CLOSE_S, FAR, FEW_SHARE, HELD_LAGS
+from tierd.tuner.climbing import FEW_SHARE, HELD_LAGS
+from tierd.tuner.distance import CLOSE_S, FAR
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Room, Seen
 
 LAG_S = 3.0
