@@ -148,7 +148,7 @@ def _begun(now: Climb) -> Climb:
 
 def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     """Open the sweep that clears, and later the other one, so that it is behind by the lag."""
-    if distance.start_together(seen):
+    if distance.start_together(now.lag_s, seen):
         return _opened(now, seen)
     lacks = distance.lag_bytes(now.lag_s, seen) - seen.behind_bytes
     if not distance.is_close(seen):
@@ -267,7 +267,7 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
         return _clearing(now, seen)
     if now.lap_s >= max(LAP_S, LAP_LAGS * now.lag_s):
         now, longer_s = _lapped(now, seen, lag)
-        if longer_s > 0 and not seen.can_slow:
+        if longer_s > 0 and not distance.steers(longer_s, seen):
             return _leading(now, seen, longer_s * seen.bytes_per_s)
     gate = until(spare_bytes, now.yield_share, seen)
     later = replace(gate, after_s=gate.after_s + drain_s) if drains and gate != OPEN else gate

@@ -278,7 +278,7 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
             window_s=did.window_s,
             round_bytes=sweep.round_bytes,
             bytes_per_s=sweep.quota_bytes / did.window_s,
-            can_slow=sweep.gated,
+            gated=sweep.gated,
             is_long=is_long(sweep),
             heat=measurement.nodes[sweep.node].heat_bytes,
             can_tell=can_be_visited(measurement.nodes[sweep.node], sweep),

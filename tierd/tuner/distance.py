@@ -1,9 +1,9 @@
 """How far the sweep that promotes is behind the one that clears, and how it gets there. Pure.
 
 Where the input of a goal opens a sweep, the second one opens a lag after the first. Where a commit
-opens it, that is too slow: two commits are 0.2 s and more apart. So one commit opens both where
-they are. If they are too far apart or too near, it also makes one of them slower, by a smaller
-quota. The next commits correct what is left.
+opens it, that is too late for a short lag: two commits are 0.2 s and more apart. So one commit
+opens both where they are. If they are a little too far apart or too near, it also makes one of them
+slower, by a smaller quota. The next commits correct what is left.
 """
 
 from tierd.frozen import replace
@@ -52,12 +52,18 @@ def stop_together(seen: Seen) -> bool:
     return seen.can_slow and is_close(seen)
 
 
-def start_together(seen: Seen) -> bool:
+def start_together(lag_s: float, seen: Seen) -> bool:
     """Return whether one commit may open both sweeps where they are.
 
     The sweep that promotes must be behind by a window. Else it would visit what is not cleared.
     """
-    return stop_together(seen) and seen.behind_bytes >= seen.window_bytes
+    lacks_s = lag_bytes(lag_s, seen) / seen.bytes_per_s - seen.behind_bytes / seen.bytes_per_s
+    return is_close(seen) and seen.behind_bytes >= seen.window_bytes and steers(lacks_s, seen)
+
+
+def steers(lacks_s: float, seen: Seen) -> bool:
+    """Return whether speeds change the distance by so much. A gate is exact enough for more."""
+    return seen.can_slow and abs(lacks_s) <= CLOSE_S
 
 
 def drain_s(seen: Seen) -> float:
@@ -67,9 +73,9 @@ def drain_s(seen: Seen) -> float:
 
 def opened(lag_s: float, seen: Seen, gate: Gate) -> Gates:
     """Return gates that open both sweeps by `gate`; the one that clears later, if it is too far."""
-    if seen.can_slow:
-        return kept(lag_s, seen, promote=gate, clear=gate)
     far_s = (seen.behind_bytes - FAR * lag_bytes(lag_s, seen)) / seen.bytes_per_s
+    if steers(far_s, seen):
+        return kept(lag_s, seen, promote=gate, clear=gate)
     later = Gate(is_open=False, then_open=True, after_s=far_s) if gate.then_open else CLOSED
     return {Visit.clear: later if far_s > 0 else gate, Visit.promote: gate}
 
@@ -80,12 +86,11 @@ def kept(lag_s: float, seen: Seen, *, promote: Gate, clear: Gate) -> Gates:
     The distance changes by the difference of both speeds. So it matters little when a commit takes
     effect.
     """
-    wanted_bytes = lag_bytes(lag_s, seen)
-    lacks_bytes = wanted_bytes - seen.behind_bytes
-    if seen.can_slow and abs(lacks_bytes) > max(seen.window_bytes, NEAR_SHARE * wanted_bytes):
-        corrected = CORRECTED_SHARE * abs(lacks_bytes) / (seen.bytes_per_s * seen.seconds)
-        slower = min(SLOWER_MAX, corrected)
-        if lacks_bytes > 0:
+    wanted_s = lag_bytes(lag_s, seen) / seen.bytes_per_s
+    lacks_s = wanted_s - seen.behind_bytes / seen.bytes_per_s
+    if steers(lacks_s, seen) and abs(lacks_s) > max(seen.window_s, NEAR_SHARE * wanted_s):
+        slower = min(SLOWER_MAX, CORRECTED_SHARE * abs(lacks_s) / seen.seconds)
+        if lacks_s > 0:
             promote = replace(promote, slower=slower)
         else:
             clear = replace(clear, slower=slower)

@@ -143,8 +143,8 @@ class Seen:
     round_bytes: int
     bytes_per_s: float
     """How fast a sweep visits memory."""
-    can_slow: bool = False
-    """Whether a sweep can be made slower. The commit that opens it can do that too."""
+    gated: bool = False
+    """Whether commits open sweeps."""
     is_long: bool = False
     """Whether a round takes long by the plan. In fact it may take longer now and then."""
     allowed_bytes: float = inf
@@ -167,6 +167,15 @@ class Seen:
     def round_s(self) -> float:
         """How long one sweep takes for all pages."""
         return self.round_bytes / self.bytes_per_s
+
+    @property
+    def can_slow(self) -> bool:
+        """Whether a sweep is made slower to set its distance from another one.
+
+        The commit that opens it can do that too. Where a round takes long, so does the lag, and a
+        gate is exact enough.
+        """
+        return self.gated and not self.is_long
 
     @property
     def window_bytes(self) -> float:

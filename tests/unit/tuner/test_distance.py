@@ -21,14 +21,14 @@ SPEED = 100 * MIB
 ROUND = 1000 * MIB
 LAG_S = 0.2
 # Commits open its sweeps.
-SEEN = Seen(seconds=0.5, window_s=0.02, round_bytes=ROUND, bytes_per_s=SPEED, can_slow=True)
+SEEN = Seen(seconds=0.5, window_s=0.02, round_bytes=ROUND, bytes_per_s=SPEED, gated=True)
 ROOM = Room(0, total_bytes=500 * MIB, free_bytes=60 * MIB, floor_bytes=30 * MIB, headroom_bytes=0)
 FULL = replace(ROOM, free_bytes=ROOM.floor_bytes)
 IDLE_S = 8.0
 
 
-def behind(seconds: float, **changes: object) -> Seen:
-    return replace(SEEN, behind_bytes=seconds * SPEED, **changes)  # type: ignore[arg-type]
+def behind(behind_s: float, **changes: object) -> Seen:
+    return replace(SEEN, behind_bytes=behind_s * SPEED, **changes)  # type: ignore[arg-type]
 
 
 def taking(**changes: object) -> Climb:
@@ -60,11 +60,43 @@ def test_a_distance_that_is_about_right_is_left_alone() -> None:
 
 
 def test_no_sweep_nearly_stops() -> None:
-    assert slower(behind(60.0)) == (0.0, SLOWER_MAX)
+    assert slower(behind(LAG_S + 0.99 * CLOSE_S, seconds=0.1)) == (0.0, SLOWER_MAX)
 
 
 def test_where_goals_open_sweeps_none_becomes_slower() -> None:
-    assert slower(behind(60.0, can_slow=False)) == (0.0, 0.0)
+    assert slower(behind(LAG_S + 0.9 * CLOSE_S, gated=False)) == (0.0, 0.0)
+
+
+def test_where_a_round_takes_long_gates_are_exact_enough() -> None:
+    seen = behind(LAG_S + 0.9 * CLOSE_S, is_long=True)
+    assert slower(seen) == (0.0, 0.0)
+    over = taking(cleared_bytes=ROUND)
+    assert climbing.step(over, seen, ROOM, IDLE_S)[0].stage is Stage.drains
+
+
+def test_gates_correct_what_is_more_than_they_are_late() -> None:
+    assert slower(behind(LAG_S + 0.99 * CLOSE_S)) != (0.0, 0.0)
+    assert slower(behind(LAG_S + 1.01 * CLOSE_S)) == (0.0, 0.0)
+    # The one that clears waits until it is no more than FAR lags ahead.
+    gates = distance.opened(LAG_S, behind(FAR * LAG_S + 1.1 * CLOSE_S), OPEN)
+    assert not gates[Visit.clear].is_open
+    assert gates[Visit.clear].after_s == pytest.approx(1.1 * CLOSE_S)
+    # A lag that doubles to seconds is given by a gate too.
+    before = taking(lap_s=60.0, lag_s=1.0)
+    after, gates = climbing.step(before, behind(1.0), ROOM, 60.0)
+    assert after.stage is Stage.clears
+    assert not gates[Visit.promote].is_open
+
+
+def test_both_open_together_only_if_the_lag_is_about_as_short() -> None:
+    waiting = taking(stage=Stage.waits, lag_s=0.1 + 0.99 * CLOSE_S)
+    after, _ = climbing.step(waiting, behind(0.1), ROOM, 60.0)
+    assert after.stage is Stage.takes
+    after, gates = climbing.step(
+        replace(waiting, lag_s=0.1 + 1.01 * CLOSE_S), behind(0.1), ROOM, 60.0
+    )
+    assert after.stage is Stage.clears
+    assert not gates[Visit.promote].is_open
 
 
 def test_the_distance_comes_to_the_lag_and_stays() -> None:
@@ -142,7 +174,7 @@ def test_both_close_at_once_before_the_next_tick_if_room_will_be_used_up() -> No
 
 def test_without_speeds_the_one_that_clears_waits_until_the_other_is_near() -> None:
     far_s = 0.1
-    seen = behind(FAR * LAG_S + far_s, can_slow=False)
+    seen = behind(FAR * LAG_S + far_s, gated=False)
     gates = distance.opened(LAG_S, seen, OPEN)
     assert gates[Visit.promote] == OPEN
     assert not gates[Visit.clear].is_open
@@ -153,7 +185,7 @@ def test_without_speeds_the_one_that_clears_waits_until_the_other_is_near() -> N
         Visit.promote: soon_closed,
         Visit.clear: CLOSED,
     }
-    assert distance.opened(LAG_S, behind(LAG_S, can_slow=False), soon_closed) == {
+    assert distance.opened(LAG_S, behind(LAG_S, gated=False), soon_closed) == {
         Visit.promote: soon_closed,
         Visit.clear: soon_closed,
     }
