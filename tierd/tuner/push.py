@@ -49,7 +49,9 @@ def step(
         now = replace(now, visited_bytes=0, rounds=now.rounds + 1)
     wanted, least = lacking_bytes(room), ABOVE_SHARE * room.total_bytes
     if room.owed_bytes:
-        least = min(room.ahead_bytes, room.owed_bytes) / 2
+        # Others may have little more than their shares. To wait until they have more is to wait for
+        # ever.
+        least = min(room.ahead_bytes, room.owed_bytes, room.giving_bytes) / 2
         waits = now.lacked_s + seen.seconds if wanted > least else now.lacked_s
         # Once hot memory had to make the room, it goes on to do so until nobody asks.
         now = replace(now, lacked_s=waits if before.lacked_s < AFTER_S else before.lacked_s)

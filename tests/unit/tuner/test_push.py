@@ -54,6 +54,18 @@ def test_it_lasts_no_longer_than_the_least_group_can_give() -> None:
     assert gate.after_s == pytest.approx(0.2)
 
 
+def test_groups_that_are_little_above_their_shares_give_too() -> None:
+    """A group lacked 8 MiB, another one had 3 MiB too much, and both stayed so for minutes."""
+    little = replace(ROOM, owed_bytes=8.0 * MIB, giving_bytes=3.0 * MIB)
+    waiting = replace(OPEN, is_open=False)
+    _, gate = push.step(waiting, SEEN, little, held=False)
+    assert gate.is_open
+    assert gate.after_s == pytest.approx(0.03)
+    # Where there is room already, they keep it.
+    roomy = replace(little, free_bytes=little.headroom_bytes + 8 * MIB)
+    assert push.step(waiting, SEEN, roomy, held=False)[1] == CLOSED
+
+
 def test_it_waits_if_nothing_can_go_down() -> None:
     for room in (replace(ROOM, giving_bytes=0.0), replace(ROOM, fits_bytes=0.0)):
         assert push.step(OPEN, SEEN, room, held=False)[1] == CLOSED
