@@ -214,10 +214,9 @@ def command(kernel: Kernel, applied: Applied, index: int, what: Command) -> None
 def tune(kernel: Kernel, applied: Applied, changes: Writes) -> Applied:
     """Write goal values, gates and the speeds of gated schemes, and commit them.
 
-    Goals have a commit of their own. A kdamond with a changed gate needs a commit of everything,
-    and a speed changes with its gate only.
-    It is refused if it names a cgroup that has gone. Then CgroupsGone is raised, and the next
-    commit changes the gates too.
+    Goals have a commit of their own. A kdamond with a changed gate needs a commit of everything. A
+    speed comes with its gate. The commit is refused if it names a cgroup that has gone. Then
+    CgroupsGone is raised, and the next commit changes the gates too.
     """
     assert all(_STEERED.search(write.path) or is_gate(write.path) for write in changes)
     named = {kdamond_of(write.path) for write in changes}

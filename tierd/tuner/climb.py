@@ -66,7 +66,7 @@ class Stage(StrEnum):
     """Only the sweep that promotes runs. It clears pages too, so a page is cleared a round before
     its visit."""
     waits = "waits"
-    """Both wait at the same place, until there is room."""
+    """Both wait until there is room: at the same place, or a short lag apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,13 @@ def start_together(lag_s: float, seen: Seen) -> bool:
 
     The sweep that promotes must be behind by a window. Else it would visit what is not cleared.
     """
-    lacks_s = lag_bytes(lag_s, seen) / seen.bytes_per_s - seen.behind_bytes / seen.bytes_per_s
-    return is_close(seen) and seen.behind_bytes >= seen.window_bytes and steers(lacks_s, seen)
+    follows = seen.behind_bytes >= seen.window_bytes
+    return is_close(seen) and follows and steers(_lacks_s(lag_s, seen), seen)
+
+
+def _lacks_s(lag_s: float, seen: Seen) -> float:
+    """Return by how much the distance is shorter than the lag. Negative if it is longer."""
+    return (lag_bytes(lag_s, seen) - seen.behind_bytes) / seen.bytes_per_s
 
 
 def steers(lacks_s: float, seen: Seen) -> bool:
@@ -86,9 +91,8 @@ def kept(lag_s: float, seen: Seen, *, promote: Gate, clear: Gate) -> Gates:
     The distance changes by the difference of both speeds. So it matters little when a commit takes
     effect.
     """
-    wanted_s = lag_bytes(lag_s, seen) / seen.bytes_per_s
-    lacks_s = wanted_s - seen.behind_bytes / seen.bytes_per_s
-    if steers(lacks_s, seen) and abs(lacks_s) > max(seen.window_s, NEAR_SHARE * wanted_s):
+    lacks_s = _lacks_s(lag_s, seen)
+    if steers(lacks_s, seen) and abs(lacks_s) > max(seen.window_s, NEAR_SHARE * lag_s):
         slower = min(SLOWER_MAX, CORRECTED_SHARE * abs(lacks_s) / seen.seconds)
         if lacks_s > 0:
             promote = replace(promote, slower=slower)
