@@ -28,7 +28,7 @@ COUNTED = ("started", "after_good", "after_bad", "after_kill", "after_freeze", "
     ("series", "suite"),
     [
         pytest.param("6.12", SUITE, marks=pytest.mark.rare),
-        ("7.2", SUITE),
+        pytest.param("7.2", SUITE, marks=pytest.mark.rare),
         pytest.param("7.2", NEWER_SUITE, marks=pytest.mark.rare),
     ],
 )
