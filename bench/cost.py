@@ -78,10 +78,15 @@ SCRAPES_FIRST = 50
 
 @dataclass(slots=True)
 class Swallowing(RealSysfs):
-    """Real files that ignore what is written to them, so that they keep their first values."""
+    """Real files that keep what is written to them. Only commands to kdamonds have no effect."""
 
     def write(self, path: str, value: str) -> None:
-        RealSysfs.write(self, "sink", f"{path}={value}")
+        if path.endswith("/state"):
+            RealSysfs.write(self, "sink", value)
+            return
+        # Unlike a file of sysfs, this one would keep the end of a longer value.
+        os.truncate(Path(self.root) / path, 0)
+        RealSysfs.write(self, path, value)
 
 
 def lay_out(root: Path, folder: RunDir) -> None:
@@ -154,6 +159,7 @@ def child(root: Path, folder: RunDir, ticks: int) -> None:
     after = resource.getrusage(resource.RUSAGE_SELF)
     assert running.applied is not None
     assert not running.trouble, running.trouble
+    assert not running.retries, running.retries
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     # A process without ticks only shows how soon tierd is ready, so it is not scraped.
     scraped_s, grown = scraped(metrics_output) if ticks else ([0.0], 0)

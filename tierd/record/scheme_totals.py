@@ -76,6 +76,9 @@ class Totals:
 def advance(counters: Totals, scheme: str, pid: int, now: Statistics) -> Totals:
     """Return the totals after the kernel showed `now` for a scheme of the kdamond `pid`."""
     series = counters.series.get(scheme, Series())
+    if series.pid == pid and series.seen == now:
+        # Most schemes did nothing, and each tick asks for each of them.
+        return counters
     growth = now.since(series.seen) if series.pid == pid else None
     after = Series(series.total.plus(growth if growth is not None else now), now, pid)
     return replace(counters, series={**counters.series, scheme: after})
