@@ -9,9 +9,7 @@ not frozen. At the end it becomes one of the frozen class.
 import dataclasses
 from collections.abc import Callable
 from functools import cache
-from itertools import repeat
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     # A type checker knows the fields of the class.
@@ -44,17 +42,12 @@ def _thawing(kind: type) -> Callable[[Any], Any] | None:
     if not names or slots != names or kind.__base__ is not object or hasattr(kind, "__post_init__"):
         return None
     thawed = type(kind.__name__, (), {"__slots__": names})
-    # With one name it returns the value, and with more a tuple.
-    values = attrgetter(names[0], *names)
-    every = (names[0], *names)
-
-    def thaw(value: Any) -> Any:
-        copy = thawed()
-        # `setattr` returns None, so all of them are set.
-        any(map(setattr, repeat(copy), every, values(value)))
-        return copy
-
-    return thaw
+    # Compiled code with a line for each field takes a third of the time of a loop. `dataclasses`
+    # makes `__init__` in the same way.
+    lines = ("copy = thawed()", *(f"copy.{name} = value.{name}" for name in names), "return copy")
+    found: dict[str, Any] = {"thawed": thawed}
+    exec("def thaw(value):\n  " + "\n  ".join(lines), found)
+    return cast("Callable[[Any], Any]", found["thaw"])
 
 
 __all__ = ["replace"]

@@ -39,6 +39,9 @@ from tierd.record.snapshot import (
 from tierd.topology import Topology
 from tierd.units import BP_MAX
 
+# What the kernel says of each scheme, by the indices of its kdamond and of the scheme.
+_Schemes = Mapping[tuple[int, int], SchemeSample]
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -117,6 +120,7 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
     """Return the snapshot of now, which has everything that a reader may ask for."""
     applied, sample = running.applied, running.sample
     tuner = applied.plan.tuner if applied else None
+    now, before = _by_scheme(sample), _by_scheme(running.before)
     return Snapshot(
         at=at,
         version=__version__,
@@ -129,7 +133,9 @@ def picture(running: Running, who: Identity, at: float, loop_s: float) -> Snapsh
         tuner_reason=tuner.reason if tuner else "",
         machine=who.machine,
         nodes=tuple(_node(running, node) for node in sample.nodes) if sample else (),
-        schemes=tuple(_scheme(running, one) for one in applied.plan.migrations) if applied else (),
+        schemes=tuple(_scheme(running, one, now, before) for one in applied.plan.migrations)
+        if applied
+        else (),
         goals=_goals(running, sample) if sample else (),
         groups=_groups(running),
         kdamonds=_kdamonds(running),
@@ -211,10 +217,11 @@ def _headroom_bytes(running: Running, node: NodeSample) -> int | None:
     return None
 
 
-def _scheme(running: Running, one: Migration) -> SchemeStatus:
+def _scheme(running: Running, one: Migration, samples: _Schemes, earlier: _Schemes) -> SchemeStatus:
     name = running.applied.plan.series(one) if running.applied else one.id
     series = running.counters.series.get(name, Series())
-    now, want = _scheme_sample(running.sample, one), running.tuning.wants.get(one.id)
+    at = one.kdamond, one.scheme
+    now, want = samples.get(at), running.tuning.wants.get(one.id)
     quota_bytes = _quota_bytes(running, one, now) if now else None
     return SchemeStatus(
         scheme=one.id,
@@ -226,7 +233,7 @@ def _scheme(running: Running, one: Migration) -> SchemeStatus:
         quota_exceeded_total=series.total.qt_exceeds,
         quota_effective_bytes=quota_bytes,
         quota_bytes_max=one.quota_bytes_max,
-        applied_bytes_per_s=_rate(running, one),
+        applied_bytes_per_s=_rate(running, now, earlier.get(at)),
         wanted_bytes_per_s=want.bytes_per_s if want else None,
         reason=want.reason if want else one.reason,
         parked=quota_bytes is not None and quota_bytes < running.topology.page_bytes,
@@ -243,11 +250,9 @@ def _quota_bytes(running: Running, one: Migration, now: SchemeSample) -> int:
     return 0 if closed else now.effective_bytes
 
 
-def _scheme_sample(sample: Sample | None, one: Migration) -> SchemeSample | None:
-    kdamond = _kdamond_sample(sample, one.kdamond)
-    if kdamond is None:
-        return None
-    return next((scheme for scheme in kdamond.schemes if scheme.index == one.scheme), None)
+def _by_scheme(sample: Sample | None) -> _Schemes:
+    listed = sample.kdamonds if sample else ()
+    return {(kdamond.index, one.index): one for kdamond in listed for one in kdamond.schemes}
 
 
 def _kdamond_sample(sample: Sample | None, index: int) -> KdamondSample | None:
@@ -255,10 +260,8 @@ def _kdamond_sample(sample: Sample | None, index: int) -> KdamondSample | None:
     return next((kdamond for kdamond in listed if kdamond.index == index), None)
 
 
-def _rate(running: Running, one: Migration) -> float:
+def _rate(running: Running, now: SchemeSample | None, before: SchemeSample | None) -> float:
     """Return the bytes per second between the last two samples; 0 if a kdamond started between."""
-    now = _scheme_sample(running.sample, one)
-    before = _scheme_sample(running.before, one)
     if now is None or before is None or running.sample is None or running.before is None:
         return 0.0
     seconds = running.sample.monotonic_s - running.before.monotonic_s
