@@ -18,7 +18,7 @@ READERS = 4
 BYTES = 96 * MIB
 
 # Of 1000 pages so many are on the fast node: all, and about the best split. More of them are in
-# docs/benchmarks/missed.md.
+# docs/benchmarks/history.md.
 SPLITS = (1000, 750)
 STATIC_S = 8
 # Seconds at the beginning that do not count: memory is filled, and processes start.

@@ -39,7 +39,7 @@ LENT = 0.9
 # Bounds for patience only. The bars are 60, 30 and 60 seconds. In thirteen boots the three took 29
 # to 91, 13 to 300, and 10 to 300 s. Whether a group waits for its next chance, which is half a
 # minute, or two of them, is chance, and so is what else the host does. So the test asks for what
-# comes at last, and docs/benchmarks/missed.md has the times.
+# comes at last, and docs/benchmarks/history.md has the times.
 SHARE_S_MAX = 300.0
 LENT_S_MAX = 300.0
 
@@ -49,7 +49,7 @@ CHURN = "churn"
 # Each new cgroup should have its filter within two seconds. On a quiet host the longest wait is 1.2
 # to 1.8 s. On a busy one the loop may be away for many seconds, and then all that come meanwhile
 # wait, so the test asks for the quickest quarter. An earlier law, by which most waited for 6 s and
-# more, fails that too. docs/benchmarks/missed.md has the waits.
+# more, fails that too. docs/benchmarks/history.md has the waits.
 FILTER_S, FILTER_SHARE = 2.0, 0.25
 # Seconds after which no filter may name a cgroup that is gone.
 CALM_S = 120.0

@@ -87,7 +87,7 @@ def test_with_every_tier_full_the_exchange_goes_on(facts: Facts) -> None:
 
 
 def test_hardly_anything_is_swapped_out_for_it(facts: Facts) -> None:
-    """It was nothing in six boots; docs/benchmarks/missed.md says why it was more before."""
+    """It was nothing in six boots; docs/benchmarks/history.md says why it was more before."""
     assert swapped_share(*facts["full"]) <= SWAPPED_SHARE_MAX
 
 
