@@ -1,5 +1,7 @@
 """Two fast nodes that are equally near to a slow one, and pressure that is elsewhere."""
 
+import pytest
+
 from tests.sim.loop import MIB, Disk, Loop, Script, cold, hot, loop
 from tierd.configuration.config import Config, Tuner
 from tierd.sim import zipf
@@ -59,6 +61,21 @@ def test_pages_come_up_to_the_other_one_where_the_first_has_nothing_cold() -> No
     made.run(30)
     assert store.served(made.kernel.memory, 1) >= first + 0.2
     assert made.share("own", 0) >= 0.95
+
+
+@pytest.mark.parametrize("first_s", [3, 4])
+def test_what_came_up_stays_where_rounds_go_to_two_nodes_in_turn(first_s: int) -> None:
+    """One after the other is the target of a round. The sweep to the other one must be closed."""
+    store = zipf.store("store", 600 * MIB, skew=0.99, mean_hz=1.0)
+    events = (hot("own", 0, 220), Scatter(store.sets, (1, SLOW)))
+    made = two_sockets(*events, config=DEMAND, cell_pages=2048)
+    made.run(first_s)
+    served: list[float] = []
+    for second in range(15, 30):
+        made.do(first_s + second, lambda: served.append(store.served(made.kernel.memory, 1)))
+    made.run(first_s + 30)
+    assert min(served) >= 0.68
+    assert made.kernel.memory.counters.pgmigrate_success * 4096 <= 400 * MIB
 
 
 def test_who_waits_elsewhere_does_not_stop_promotion() -> None:

@@ -53,7 +53,9 @@ WAITED_SHARE_MAX = 0.3
 def step(before: Climb, seen: Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
     """Return a climb after a tick, and which of its two sweeps open or close."""
     room = _usable(before, room)
-    lag = limit(seen, room, idle_s / before.idle_per_lag, before.touches.came_share)
+    # Nothing goes down for a round that uses the room that is left.
+    by_idle_s = inf if before.fills else idle_s / before.idle_per_lag
+    lag = limit(seen, room, by_idle_s, before.touches.came_share)
     now = replace(before, lag_s=min(before.lag_s, lag.longest_s))
     now = _gained(_touched(_felt(now, seen), seen, room), seen, room)
     now = _stopped(replace(now, stage_s=now.stage_s + seen.seconds), seen)
@@ -377,8 +379,9 @@ def _touched(now: Climb, seen: Seen, room: Room) -> Climb:
         now.touches, visited_bytes - left, max(0, came_bytes - left), now.lag_now_s(seen)
     )
     now = replace(now, touches=counted, left_bytes=now.left_bytes - left)
-    # Where a round takes long, the check for gain says whether it is worth it.
-    if seen.is_long or not visited_bytes or not counted.have_risen(_much_bytes(room)):
+    # Where a round takes long, the check for gain says whether it is worth it. A round that uses
+    # the room that is left makes its lag much longer, so what comes up says nothing about heat.
+    if now.fills or seen.is_long or not visited_bytes or not counted.have_risen(_much_bytes(room)):
         return now
     return _anew(now)
 
@@ -431,7 +434,7 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
     if now.fills:
         # It says nothing about the next round, but it has moved pages too.
         vain_bytes = now.vain_bytes + now.touches.came_bytes
-        now = replace(now, fills=False, rounds=now.rounds + 1, vain_bytes=vain_bytes)
+        now = replace(now, fills=False, vain_bytes=vain_bytes)
     else:
         # Room that was free is used better by what came up, whatever heat says.
         roomy = is_roomy(room)
@@ -440,9 +443,10 @@ def _ended(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates
         now = replace(now, rounds_since_rise=now.rounds_since_rise + apart)
         left = not room.stopped and room.left_bytes > _much_bytes(room)
         if now.in_vain and left:
+            # To the same target, because the room is there.
             return _clearing(_begun(replace(now, fills=True)), seen)
     lag_s = now.lag_s / 2 if now.in_vain and brought else now.lag_s
-    now = replace(now, lag_s=lag_s, brought=brought)
+    now = replace(now, lag_s=lag_s, brought=brought, rounds=now.rounds + 1)
     return _enter(now, Stage.rests, max(now.rest_s, now.pays_s(room))), {}
 
 
@@ -469,7 +473,6 @@ def _judged(now: Climb, seen: Seen, lag: Limit, *, fills: bool) -> Climb:
         lag_s = _next_lag_s(replace(now, rest_s=0.0), seen, lag, now.waited_s, now.took_s)
     return replace(
         now,
-        rounds=now.rounds + 1,
         lag_s=lag_s,
         rest_s=rest_s,
         vain_bytes=now.touches.came_bytes,

@@ -5,7 +5,7 @@ time is over. A page that was not touched in between goes down.
 """
 
 from dataclasses import dataclass
-from math import exp, exp2
+from math import exp, exp2, inf
 
 from tierd.frozen import replace
 from tierd.plans.plan import Sweep, Visit
@@ -61,6 +61,8 @@ class Wanted:
     """How fast pages come up."""
     beyond_bytes: float = 0.0
     """How much more room may be made."""
+    owed_bytes: float = 0.0
+    """What groups of cgroups lack of their shares. They would use more room at once."""
     held: str = ""
     """Why no page may be visited now; empty if it may."""
     waits: str = ""
@@ -107,6 +109,8 @@ class Descent:
     found: float | None = None
     """The same since the last tick. None if nothing was visited, or what was visited was cleared
     too long ago to tell something of the idle time."""
+    yield_age_s: float = 0.0
+    """How long what was visited lately had been untouched, if it went down."""
     yield_most: float = 1.0
     """The highest such share in about the last round. Memory of the kernel, of which nothing goes
     down, may be followed by memory that is all idle."""
@@ -124,6 +128,7 @@ def _visited(before: Descent, seen: Seen) -> Descent:
         before,
         visited_bytes=before.visited_bytes + visited,
         yield_share=lately,
+        yield_age_s=_age_s(before, seen) if visited else before.yield_age_s,
         found=moved / visited if visited else None,
         yield_most=max(lately, before.yield_most * exp(-visited / seen.round_bytes)),
     )
@@ -199,13 +204,41 @@ def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]
 def _demote_gate(now: Descent, seen: Seen, wanted: Wanted, left_s: float) -> Gate:
     """Return when the sweep that demotes runs. What it visits next is old enough in `left_s`."""
     if now.follows:
-        return until(wanted.lacks_bytes, now.yield_most, seen)
+        most_bytes = wanted.lacks_bytes + _unwanted_bytes(seen, wanted)
+        return min(
+            until(wanted.lacks_bytes, now.yield_most, seen),
+            until(most_bytes, _soon_share(now, seen), seen),
+            key=lambda gate: inf if gate.then_open else gate.after_s,
+        )
     if not now.is_open or not now.cleared or wanted.waits:
         return CLOSED
     may_bytes = min(wanted.lacks_bytes, seen.allowed_bytes)
     if 0 < seen.seconds - left_s <= may_bytes / seen.bytes_per_s:
         return Gate(is_open=False, then_open=True, after_s=left_s)
     return CLOSED
+
+
+def _unwanted_bytes(seen: Seen, wanted: Wanted) -> float:
+    """Return how much more than what is wanted may go down, if more is idle than expected.
+
+    It is wanted soon. A sweep that a commit closes is closed late, so more goes down anyway.
+    """
+    return wanted.owed_bytes if seen.gated else max(0.0, wanted.beyond_bytes)
+
+
+def _soon_share(now: Descent, seen: Seen) -> float:
+    """Return which share of what is visited until the next tick may go down.
+
+    Memory that was cleared a shorter time ago than what was visited lately is idle more often: of
+    the pages that are idle for some time, the square root of their share is idle for half of it.
+    """
+    reached_s, age_s = 0.0, now.yield_age_s
+    for one in now.cleared:
+        age_s = min(age_s, now.clock_s + reached_s - one.at_s)
+        reached_s += one.bytes / seen.bytes_per_s
+        if reached_s > seen.seconds:
+            break
+    return now.yield_share ** (age_s / now.yield_age_s) if age_s > 0 else now.yield_share
 
 
 def _age_gate(now: Descent, seen: Seen, wanted: Wanted, demote: Gate) -> Gate:

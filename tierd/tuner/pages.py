@@ -309,11 +309,13 @@ def _climbed(
     if before.calm and not after.calm:
         above = descent.woken(above)
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}
+    turns = now.turns(sweep.node, Visit.promote, before.rounds, fallback=sweep.fallback)
+    others = {one.id: CLOSED for one in turns if one.id != sweep.id}
     return (
         after,
         above,
         Decided(
-            {ids[visit]: gate for visit, gate in told.items()},
+            {**others, **{ids[visit]: gate for visit, gate in told.items()}},
             {sweep.id: climb_words.reason(after, sweep, room)},
             frozenset({sweep.id}) if after.is_busy(room) else frozenset(),
             {} if held else {sweep.id: Bar(after.bar_s(seen), after.yield_share)},
@@ -472,6 +474,7 @@ def _wanted(room: Room, climbs: Iterable[tuple[Climb, Seen]]) -> Wanted:
         least_bytes=min(room.fits_bytes, ahead, room.ahead_bytes) / 2,
         comes_bytes_per_s=comes,
         beyond_bytes=min(room.fits_bytes - max(0.0, lacks), AHEAD_SHARE * room.total_bytes),
+        owed_bytes=room.owed_bytes,
     )
 
 

@@ -1,7 +1,7 @@
 """A descent visits pages when room is wanted, the idle time after they were made old."""
 
 from dataclasses import replace
-from math import exp
+from math import exp, inf
 
 import pytest
 
@@ -106,6 +106,38 @@ def test_memory_of_the_kernel_may_be_followed_by_memory_that_is_all_idle() -> No
     found = replace(visited(MIB, MIB), behind_bytes=AHEAD)
     again, _ = descent.follow(replace(now, yield_share=0.9), found, wants(ROUND))
     assert again.yield_most == again.yield_share > 0.9
+
+
+def test_memory_that_was_cleared_later_is_idle_more_often() -> None:
+    """A twenty-fifth of the pages was idle for 8 s, so a fifth of them may be for 4 s."""
+    lacks, beyond = 3 * MIB, 2 * MIB
+    wanted = Wanted(lacks, 0, beyond_bytes=beyond, owed_bytes=MIB)
+
+    def closes_after(gated: bool = False, **changes: object) -> float:
+        now = cleared(4.0, idle_s=4.0, **{"yield_age_s": 8.0, **changes})
+        seen = replace(ahead(AHEAD), gated=gated)
+        gate = descent.follow(replace(now, follows=True), seen, wanted)[1][Visit.demote]
+        return gate.after_s if not gate.then_open else inf
+
+    few = {"yield_share": 0.04, "yield_most": 0.04}
+    assert closes_after(**few, yield_age_s=4.0) == inf
+    assert closes_after(**few) == pytest.approx((lacks + beyond) / (0.04**0.5625 * SPEED))
+    # A commit closes it late, so nothing is left over for chance.
+    gated_s = closes_after(gated=True, **few)
+    assert gated_s == pytest.approx((lacks + MIB) / (0.04**0.5625 * SPEED))
+    # What is expected anyway holds too.
+    many = {"yield_share": 0.04, "yield_most": 1.0}
+    assert closes_after(**many) == pytest.approx(lacks / SPEED)
+
+
+def test_only_what_is_reached_until_the_next_tick_is_asked_for_its_age() -> None:
+    for near, expects in ((SPEED * SEEN.seconds / 2, 0.1**0.575), (2 * SPEED * SEEN.seconds, 0.1)):
+        pieces = (Piece(near, 90.0), Piece(AHEAD - near, 95.0))
+        now = cleared(10.0, cleared=pieces, yield_share=0.1, yield_age_s=10.0, yield_most=0.1)
+        now = replace(now, idle_s=4.0, follows=True)
+        seen = replace(ahead(AHEAD), gated=True)
+        gate = descent.follow(now, seen, wants(MIB))[1][Visit.demote]
+        assert gate.after_s == pytest.approx(MIB / (expects * SPEED))
 
 
 def test_the_idle_time_may_double_while_most_of_what_is_visited_goes_down() -> None:

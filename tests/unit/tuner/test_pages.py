@@ -163,6 +163,36 @@ def test_a_round_goes_to_the_next_node_that_has_room() -> None:
     assert pages.decide(PagesState(), none)[0].climbs[2].stage is Stage.rests
 
 
+def test_a_round_that_uses_the_room_that_is_left_goes_to_the_node_that_has_it() -> None:
+    """Had it another target, the sweep to the former one would open later, and nobody close it."""
+    now = tick(machine((0, 1), (2,)))
+    slow = replace(now.seen[2], heat=100.0)
+    now = replace(now, seen={**now.seen, 2: slow})
+    last = Climb(
+        rounds=1,
+        stage=Stage.drains,
+        lag_s=0.1,
+        heat=ClimbHeat(100.0, least=100.0),
+        cleared_bytes=slow.round_bytes,
+    )
+    state, decided = pages.decide(PagesState(climbs={2: last}), now)
+    assert state.climbs[2].fills
+    assert state.climbs[2].rounds == 1
+    assert "promote-pages-2-1" in decided.busy
+    assert decided.gates["promote-pages-2-0"] == CLOSED
+    ended = replace(state.climbs[2], stage=Stage.drains, cleared_bytes=slow.round_bytes)
+    assert pages.decide(PagesState(climbs={2: ended}), now)[0].climbs[2].rounds == 2
+
+
+def test_the_sweeps_to_other_nodes_are_closed_in_each_tick() -> None:
+    now = tick(machine((0, 1), (2,)))
+    for rounds in (0, 1):
+        climb = Climb(rounds=rounds, stage=Stage.takes, lag_s=0.1)
+        _, decided = pages.decide(PagesState(climbs={2: climb}), now)
+        assert decided.gates[f"promote-pages-2-{1 - rounds}"] == CLOSED
+        assert decided.gates.get(f"promote-pages-2-{rounds}", OPEN) != CLOSED
+
+
 def test_what_comes_up_does_not_go_down_again_at_once() -> None:
     """The lag follows the idle time: what is idle for long enough depends on the heat."""
     slow = replace(Climb(), lag_s=5.0)
