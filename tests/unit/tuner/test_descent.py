@@ -113,21 +113,20 @@ def test_memory_that_was_cleared_later_is_idle_more_often() -> None:
     lacks, beyond = 3 * MIB, 2 * MIB
     wanted = Wanted(lacks, 0, beyond_bytes=beyond, owed_bytes=MIB)
 
-    def closes_after(gated: bool = False, **changes: object) -> float:
-        now = cleared(4.0, idle_s=4.0, **{"yield_age_s": 8.0, **changes})
+    def closes_after(age_s: float = 8.0, most: float = 0.04, *, gated: bool = False) -> float:
+        now = cleared(4.0, yield_share=0.04, yield_age_s=age_s, yield_most=most)
+        now = replace(now, idle_s=4.0, follows=True)
         seen = replace(ahead(AHEAD), gated=gated)
-        gate = descent.follow(replace(now, follows=True), seen, wanted)[1][Visit.demote]
+        gate = descent.follow(now, seen, wanted)[1][Visit.demote]
         return gate.after_s if not gate.then_open else inf
 
-    few = {"yield_share": 0.04, "yield_most": 0.04}
-    assert closes_after(**few, yield_age_s=4.0) == inf
-    assert closes_after(**few) == pytest.approx((lacks + beyond) / (0.04**0.5625 * SPEED))
+    assert closes_after(age_s=4.0) == inf
+    assert closes_after() == pytest.approx((lacks + beyond) / (0.04**0.5625 * SPEED))
     # A commit closes it late, so nothing is left over for chance.
-    gated_s = closes_after(gated=True, **few)
+    gated_s = closes_after(gated=True)
     assert gated_s == pytest.approx((lacks + MIB) / (0.04**0.5625 * SPEED))
     # What is expected anyway holds too.
-    many = {"yield_share": 0.04, "yield_most": 1.0}
-    assert closes_after(**many) == pytest.approx(lacks / SPEED)
+    assert closes_after(most=1.0) == pytest.approx(lacks / SPEED)
 
 
 def test_only_what_is_reached_until_the_next_tick_is_asked_for_its_age() -> None:
