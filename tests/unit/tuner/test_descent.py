@@ -129,6 +129,13 @@ def test_memory_that_was_cleared_later_is_idle_more_often() -> None:
     assert closes_after(most=1.0) == pytest.approx(lacks / SPEED)
 
 
+def test_it_knows_for_how_long_what_it_visited_was_untouched() -> None:
+    now = cleared(IDLE_S, yield_age_s=1.0)
+    seen = replace(ahead(AHEAD), visited_bytes={Visit.demote: MIB})
+    assert descent.follow(now, seen, wants(ROUND))[0].yield_age_s == IDLE_S
+    assert descent.follow(now, ahead(AHEAD), wants(ROUND))[0].yield_age_s == 1.0
+
+
 def test_only_what_is_reached_until_the_next_tick_is_asked_for_its_age() -> None:
     for near, expects in ((SPEED * SEEN.seconds / 2, 0.1**0.575), (2 * SPEED * SEEN.seconds, 0.1)):
         pieces = (Piece(near, 90.0), Piece(AHEAD - near, 95.0))

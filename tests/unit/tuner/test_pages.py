@@ -256,6 +256,30 @@ def test_a_sweep_is_closed_when_its_rate_is_used_up() -> None:
     assert decided.gates[CLEAR].after_s == pytest.approx(0.2)
 
 
+def test_what_groups_lack_may_go_down_beyond_what_is_wanted() -> None:
+    now = tick(free_bytes=FLOOR + 3 * MIB, tried={AGE: 100 * MIB})
+    few = Descent(
+        is_open=True,
+        follows=True,
+        clock_s=100.0,
+        cleared=(Piece(100 * MIB, 98.0),),
+        yield_share=0.25,
+        yield_age_s=5.0,
+        yield_most=0.01,
+    )
+    after_s = []
+    for owed_bytes in (0, MIB):
+        room = replace(now.rooms[0], owed_bytes=owed_bytes)
+        gated = replace(now.seen[0], gated=True)
+        owes = replace(now, rooms={**now.rooms, 0: room}, seen={**now.seen, 0: gated})
+        rests = {1: Climb(stage_ends_s=100.0)}
+        gate = pages.decide(PagesState(climbs=rests, descents={0: few}), owes)[1].gates[DOWN]
+        assert not gate.then_open
+        after_s.append(gate.after_s)
+    # 2 MiB of the headroom are wanted.
+    assert after_s[1] == pytest.approx(1.5 * after_s[0])
+
+
 def test_no_room_is_made_faster_than_the_rate_allows() -> None:
     cleared = PagesState(
         descents={0: Descent(idle_s=1.0, clock_s=9.0, cleared=(Piece(50 * MIB, 0.0),))}
