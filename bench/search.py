@@ -162,7 +162,8 @@ class Found:
         return tuple((one - self.begins) / possible for one in self.worths)
 
 
-def run(drawn: Draw) -> Found:
+def loop_of(drawn: Draw) -> Loop:
+    """Return tierd with its defaults on the machine, where the programs have their memory."""
     scattered = any(isinstance(event, Scatter) for event in drawn.events)
     kernel = SimKernel(
         drawn.series,
@@ -173,9 +174,13 @@ def run(drawn: Draw) -> Found:
         cell_pages=CELL_PAGES if scattered else None,
     )
     kernel.advance(0.001)
-    memory = kernel.memory
+    return Loop(kernel, Script(kernel), Disk(), Config())
+
+
+def run(drawn: Draw) -> Found:
+    loop = loop_of(drawn)
+    memory = loop.kernel.memory
     begins, most = worth(drawn, memory), best(drawn, memory)
-    loop = Loop(kernel, Script(kernel), Disk(), Config())
     worths: list[float] = []
     for second in LOOKS_S:
         loop.do(second - 0.5, lambda: worths.append(worth(drawn, memory)))

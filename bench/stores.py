@@ -11,17 +11,15 @@ which was there first. All is in virtual time, so the figures do not depend on t
 import argparse
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from bench.search import CELL_PAGES, Draw, best, worth
-from tests.sim.loop import MIB, Disk, Loop, Script
-from tierd.configuration.config import Config
+from bench.search import Draw, best, loop_of, worth
+from tests.sim.loop import MIB
 from tierd.sim.machine_model import load
 from tierd.sim.memory import PageSet
-from tierd.sim.sim_kernel import SimKernel
-from tierd.sim.workload import Place, Scatter, Workload
+from tierd.sim.workload import Place, Scatter
 from tierd.sim.zipf import store
 
 MACHINE = "two-tier"
@@ -46,7 +44,7 @@ class Kind:
         return f"{self.mib} MiB, skew {self.skew:g}, {self.mean_hz:g} Hz{beside}"
 
 
-# The fast node of the machine has 512 MiB.
+# The fast node of the machine has 512 MiB, and the kernel leaves some 440 MiB of it to a store.
 GROUPS = {
     "a little larger than the fast node": tuple(
         Kind(mib, skew, hz) for mib in (470, 560) for skew in (0.6, 0.99) for hz in (0.3, 3.0, 20.0)
@@ -90,12 +88,9 @@ def run(kind: Kind, series: str, seed: int, seconds: int = SECONDS) -> Seen:
     made = store("store", kind.mib * MIB, skew=kind.skew, mean_hz=kind.mean_hz)
     drawn.events.append(Scatter(made.sets, fastest_first))
     drawn.rates_hz |= {pages.name: pages.rate_hz for pages, _ in made.sets}
-    workload = Workload(drawn.events, seed=seed)
-    kernel = SimKernel(series, drawn.machine, seed=seed, workload=workload, cell_pages=CELL_PAGES)
-    kernel.advance(0.001)
-    memory = kernel.memory
+    loop = loop_of(drawn)
+    memory = loop.kernel.memory
     begins, most = worth(drawn, memory), best(drawn, memory)
-    loop = Loop(kernel, Script(kernel), Disk(), Config())
     shares: list[float] = []
     for second in range(1, seconds + 1):
         loop.do(second - 0.3, lambda: shares.append(worth(drawn, memory)))
@@ -112,15 +107,6 @@ def line(words: str, seen: Iterable[Seen]) -> str:
     return f"{low * 100:+.1f} points; {' '.join(gains)}; {moved:.0f} MiB; {words}"
 
 
-def lines(
-    series: str, seeds: Sequence[int], kinds: Iterable[Kind]
-) -> Iterator[tuple[str, list[Seen]]]:
-    """Yield a line for each store, and what was seen of it."""
-    for kind in kinds:
-        seen = [run(kind, series, seed) for seed in seeds]
-        yield line(kind.words, seen), seen
-
-
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--series", default="7.2,6.12", help="kernels (default: 7.2,6.12)")
@@ -131,8 +117,9 @@ def main(words: Sequence[str]) -> int:
     sys.stdout.write(f"lowest {LOW_S} s; gain after {looks} s; moved; store\n")
     for series, (name, kinds) in product(asked.series.split(","), GROUPS.items()):
         found: list[Seen] = []
-        for text, seen in lines(series, seeds, kinds):
-            sys.stdout.write(f"{series}: {text}\n")
+        for kind in kinds:
+            seen = [run(kind, series, seed) for seed in seeds]
+            sys.stdout.write(f"{series}: {line(kind.words, seen)}\n")
             sys.stdout.flush()
             found += seen
         sys.stdout.write(f"{series}: {line(f'all of {len(found)} {name}', found)}\n")

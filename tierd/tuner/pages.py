@@ -310,17 +310,18 @@ def _climbed(
         above = descent.woken(above)
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}
     turns = now.turns(sweep.node, Visit.promote, before.rounds, fallback=sweep.fallback)
-    others = {one.id: CLOSED for one in turns if one.id != sweep.id}
-    return (
-        after,
-        above,
-        Decided(
-            {**others, **{ids[visit]: gate for visit, gate in told.items()}},
-            {sweep.id: climb_words.reason(after, sweep, room)},
-            frozenset({sweep.id}) if after.is_busy(room) else frozenset(),
-            {} if held else {sweep.id: Bar(after.bar_s(seen), after.yield_share)},
-        ),
+    decided = Decided(
+        {**_closed_beside(sweep, turns), **{ids[visit]: gate for visit, gate in told.items()}},
+        {sweep.id: climb_words.reason(after, sweep, room)},
+        frozenset({sweep.id}) if after.is_busy(room) else frozenset(),
+        {} if held else {sweep.id: Bar(after.bar_s(seen), after.yield_share)},
     )
+    return after, above, decided
+
+
+def _closed_beside(sweep: Sweep, turns: Iterable[Sweep]) -> Mapping[str, Gate]:
+    """Return gates that close all of these sweeps but the one whose turn it is."""
+    return {one.id: CLOSED for one in turns if one.id != sweep.id}
 
 
 def _with_target(
@@ -398,7 +399,7 @@ def _descend(state: PagesState, now: Tick, node: int) -> tuple[PagesState, Decid
     )
     after, told = descent.follow(before, seen, wanted)
     gate = told[Visit.demote]
-    others = {one.id: CLOSED for one in now.sweeps if (one.node, one.visit) == (node, sweep.visit)}
+    others = _closed_beside(sweep, (*nearest, *further))
     return replace(state, descents={**state.descents, node: after}), Decided(
         {**others, ages.id: told[Visit.age], sweep.id: gate},
         {sweep.id: descent.reason(after, sweep, wanted, gate)},
@@ -454,7 +455,7 @@ class _Few:
         mine = self.sweep
         turns = [one for one in self.now.sweeps if (one.node, one.visit) == (mine.node, mine.visit)]
         return Decided(
-            {**{one.id: CLOSED for one in turns}, mine.id: gate},
+            {**_closed_beside(mine, turns), mine.id: gate},
             {mine.id: reason},
             frozenset({mine.id}) if busy else frozenset(),
         )
