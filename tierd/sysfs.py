@@ -172,12 +172,15 @@ class RealSysfs:
 
 def _whole(fd: int, path: str) -> bytes:
     """Return the content of an open file."""
-    content = chunk = os.pread(fd, READ_BYTES, 0)
-    # procfs returns at most a page or a record per read, so read until nothing is left.
-    while chunk and not (len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT)):
-        chunk = os.pread(fd, READ_BYTES, len(content))
-        content += chunk
-    return content
+    # A read returns at most a page or a record, so read until nothing is left. The types of the
+    # kernel are 1500 pages: to add each page to those before it would copy 4 GB.
+    chunks, at = [], 0
+    while True:
+        chunk = os.pread(fd, READ_BYTES, at)
+        chunks.append(chunk)
+        at += len(chunk)
+        if not chunk or (len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT)):
+            return b"".join(chunks)
 
 
 @dataclass(slots=True)
