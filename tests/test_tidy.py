@@ -285,7 +285,8 @@ FILE_LINES_MAX = 500
 # The storeys from the ground up. A package, or a module beside the packages, may import from itself
 # and from lower storeys. The ground has what knows nothing of memory, and the version.
 STOREYS = (
-    {"__version__", "clock", "digest", "errors", "frozen", "ranges", "units"},
+    {"__version__", "frozen"},
+    {"clock", "digest", "errors", "ranges", "units"},
     {"figures", "sysfs", "topology"},
     {"machine"},
     {"configuration"},
@@ -366,6 +367,15 @@ def test_imports_point_downwards(path: Path) -> None:
         if storey(name) >= storey(f"tierd.{here}") and name.split(".")[1] != here
     }
     assert not bad, f"{name_of(path)} imports {sorted(bad)}"
+
+
+@pytest.mark.parametrize("path", modules("tierd"), ids=name_of)
+def test_frozen_dataclasses_are_those_that_cost_little(path: Path) -> None:
+    text = path.read_text()
+    frozen = re.search(r"^@(dataclasses\.)?dataclass\(frozen=True", text, re.MULTILINE)
+    if frozen and path.name != "frozen.py":
+        assert re.search(r"^from tierd\.frozen import .*\bdataclass\b", text, re.MULTILINE)
+    assert "dataclasses.replace(" not in text or path.name == "frozen.py"
 
 
 def test_there_are_pure_modules() -> None:

@@ -1,8 +1,9 @@
 """Time as an argument. Code that waits gets a Clock, so tests and the simulation control it."""
 
 import time
-from dataclasses import dataclass
 from typing import Protocol
+
+from tierd.frozen import dataclass
 
 
 class Clock(Protocol):

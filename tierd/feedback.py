@@ -11,10 +11,10 @@ Rules of this file:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.sample import Sample
 from tierd.plans.damon import Metric
 from tierd.plans.plan import (

@@ -8,12 +8,11 @@ Rules of this file:
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from tierd.configuration.config import Config, Mode
 from tierd.errors import Unsupported
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.cgroups import NO_CGROUPS, Cgroups
 from tierd.machine.features import Capabilities, Feature, require_migration
 from tierd.machine.interleave import Interleave

@@ -5,7 +5,8 @@ ranges touch, so contiguous memory must be one range.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from tierd.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

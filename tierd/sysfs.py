@@ -13,12 +13,13 @@ import errno
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
 
 from tierd.clock import Clock
 from tierd.errors import ExitCode, TierdError
+from tierd.frozen import dataclass
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")

@@ -3,10 +3,10 @@
 This file reads nothing: `tierd.machine.discovery` reads a topology from a machine.
 """
 
-from dataclasses import dataclass
 from itertools import takewhile
 
 from tierd.errors import TierdError, Unsupported
+from tierd.frozen import dataclass
 from tierd.ranges import Range as Range
 from tierd.ranges import Ranges, merge
 

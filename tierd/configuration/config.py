@@ -3,8 +3,9 @@
 `settings.py` says how a user writes each field, and `configfile.py` reads files into this value.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from tierd.frozen import dataclass
 
 
 class Mode(StrEnum):

@@ -10,7 +10,6 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -45,7 +44,7 @@ from tierd.configuration.yamltext import (
     shown,
 )
 from tierd.errors import ConfigError, ExitCode
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.override import node_error
 from tierd.units import BP_MAX
 

@@ -4,7 +4,6 @@ Each setting has an entry here and a field in `Config`, which gives its default.
 the value and not of the key. A setting that most people never change is in a group.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd.configuration import class_values, valuetypes
@@ -19,6 +18,7 @@ from tierd.configuration.config import (
     used_bp_for,
 )
 from tierd.configuration.valuetypes import ValueType
+from tierd.frozen import dataclass
 
 MB = 1000**2
 TB = 1000**4

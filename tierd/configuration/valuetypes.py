@@ -8,7 +8,6 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePosixPath
@@ -25,6 +24,7 @@ from tierd.configuration.yamltext import (
     YamlUnusable,
     shown,
 )
+from tierd.frozen import dataclass
 
 Key = tuple[str | int, ...]
 PartPlaces = tuple[tuple[Key, FilePlace], ...]

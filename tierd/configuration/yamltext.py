@@ -6,10 +6,12 @@ second documents and keys that are given twice are problems, each with its place
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import yaml
+
+from tierd.frozen import dataclass
 
 # 64 Ki characters: a configuration has a few thousand. Parsing this many takes about a second.
 CHARACTERS_MAX = 64 * 1024

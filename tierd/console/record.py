@@ -5,13 +5,13 @@ import logging
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from tierd.console import foreground
 from tierd.console.directories import run_dir
 from tierd.errors import ExitCode
+from tierd.frozen import dataclass
 from tierd.kdamonds.kernel import Kernel
 from tierd.loop import journal, recorder, service, stat_recorder
 from tierd.loop.recorder import Around, Recorded

@@ -8,7 +8,6 @@ import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tierd.clock import SystemClock
 from tierd.console.directories import run_dir
 from tierd.console.events_and_history import write_picture
 from tierd.errors import ExitCode, NotRunning, TierdError
+from tierd.frozen import dataclass
 from tierd.record import rundir
 from tierd.record.rundir import SOCKET, RunDir
 from tierd.report import compare

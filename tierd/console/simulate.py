@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from tierd.configuration import configfile, filetext
@@ -13,6 +12,7 @@ from tierd.configuration.yamltext import Problem
 from tierd.console.directories import run_dir
 from tierd.console.events_and_history import write_picture
 from tierd.errors import ExitCode, TierdError
+from tierd.frozen import dataclass
 from tierd.profile import curve, from_profile, profile
 from tierd.profile.curve import Point
 from tierd.profile.load import Work

@@ -14,10 +14,9 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from tierd.errors import ExitCode, TierdError
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.views import plots, processview, screen, terminal, whoview
 from tierd.views.screen import View
 from tierd.views.statusview import Status

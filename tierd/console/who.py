@@ -5,11 +5,11 @@ Only these commands read the memory of processes: see `machine/process_memory.py
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tierd.clock import Clock
 from tierd.configuration.config import REST, Config
 from tierd.errors import NotRunning, TierdError
+from tierd.frozen import dataclass
 from tierd.machine import discovery, process_memory, processes, residents
 from tierd.machine.residents import NOBODY, NoCgroup
 from tierd.planning import groups_now, matches_here

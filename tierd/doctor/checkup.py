@@ -5,7 +5,6 @@ import os
 import socket
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ from tierd.doctor.facts import Facts, Unreadable
 from tierd.doctor.findings import Finding
 from tierd.doctor.speeds import Speed
 from tierd.errors import ExitCode, TierdError
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.restore import saved_in
 from tierd.planning import plan_here

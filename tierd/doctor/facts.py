@@ -5,11 +5,11 @@ can read costs one check, and not the whole report.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from tierd.configuration.config import Config
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.ownership import Standing, standing
 from tierd.kdamonds.saved import SavedState

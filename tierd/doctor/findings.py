@@ -1,12 +1,12 @@
 """What a check is, and what it can find."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from tierd.doctor.facts import Facts, Unreadable
 from tierd.errors import ExitCode
+from tierd.frozen import dataclass
 
 T = TypeVar("T")
 

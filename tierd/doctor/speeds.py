@@ -1,10 +1,10 @@
 """What was measured of each node, as text and JSON, beside the figures of firmware. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypedDict
 
 from tierd.configuration.valuetypes import bandwidths
+from tierd.frozen import dataclass
 from tierd.machine.interleave import weights_for
 from tierd.topology import Node, Topology
 from tierd.units import format_ids

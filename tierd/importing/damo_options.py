@@ -7,9 +7,9 @@ first context has one scheme and the second has two. Newer versions have marks i
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tierd.configuration.yamltext import Problem, shown
+from tierd.frozen import dataclass
 from tierd.importing import amounts
 from tierd.importing.shell_text import Command, Word
 

@@ -4,12 +4,13 @@ Each part knows its place and how its author wrote it. Two values are equal if t
 places and words are not compared.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from fractions import Fraction
 from typing import Generic, TypeVar
 
 from tierd.configuration.yamltext import FilePlace
+from tierd.frozen import dataclass
 from tierd.units import VALUE_MAX
 
 T = TypeVar("T")

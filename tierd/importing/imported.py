@@ -3,7 +3,6 @@
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +11,7 @@ from tierd.configuration.configfile import ConfigErrors
 from tierd.configuration.settings import GROUPS, Setting, in_group
 from tierd.configuration.yamltext import FilePlace, Problem
 from tierd.errors import Unsupported
+from tierd.frozen import dataclass
 from tierd.importing import damo_command, policy_file, shell_text
 from tierd.importing.foreign import ForeignPolicy
 from tierd.importing.remarks import ABOUT, Kind, Remark

@@ -1,12 +1,12 @@
 """What is said about each part of a foreign policy: what became of it, and why."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from tierd.configuration.settings import BY_FIELD
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.importing.foreign import Given
 
 # Characters of the policy's own words in a remark; a path may have thousands.

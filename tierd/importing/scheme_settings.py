@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tierd.configuration.config import Config, used_bp_for
+from tierd.frozen import dataclass
 from tierd.importing.foreign import HOT, MAX, Amount, Context, Given, Goal, Scheme, Unit
 from tierd.importing.remarks import Kind, Part, noted, remark
 from tierd.importing.sampling_settings import aggregation_us, samples

@@ -8,9 +8,9 @@ Rules of this file:
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tierd.configuration.yamltext import FilePlace, Problem
+from tierd.frozen import dataclass
 
 # The name of damo, also as a variable (`"$damo_bin" start`), and its first words.
 _DAMO = re.compile(

@@ -1,10 +1,10 @@
 """Which nodes are fast and which are slow, by where a policy moves hot and cold memory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tierd.configuration.valuetypes import TIERS_MAX
+from tierd.frozen import dataclass
 from tierd.importing.foreign import COLD, HOT, Context, Given, Scheme
 from tierd.importing.remarks import Kind, Part, noted, remark
 from tierd.importing.values import fits

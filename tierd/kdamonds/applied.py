@@ -1,9 +1,9 @@
 """A plan that runs in the kernel, and the errors that a change of it can end with."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.kdamonds.saved import SavedState
 from tierd.plans.plan import Plan
 

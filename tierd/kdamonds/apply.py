@@ -8,12 +8,12 @@ Rules of this file:
 3. A kdamond that is not ours is never written to, unless the config says to take over.
 """
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from tierd.errors import Conflict, TierdError
+from tierd.frozen import dataclass, replace
 from tierd.kdamonds.applied import Applied, Record, RolledBack, UndoFailed
 from tierd.kdamonds.build import (
     all_alive,
@@ -97,7 +97,7 @@ def start(
         built = True
         pids = build(kernel, plan.writes_at_start)
         grows_s = kernel.clock.monotonic() if plan.grows_at_start else None
-        running = dataclasses.replace(begun, pids=pids, knobs=knobs)
+        running = replace(begun, pids=pids, knobs=knobs)
         record(running)
     except TierdError as error:
         _restore_after(kernel, begun, error, known_ours=built)
@@ -136,7 +136,7 @@ def change_plan(kernel: Kernel, applied: Applied, plan: Plan, record: Record) ->
     # As late as possible: a cgroup may go at any time.
     require_cgroups(kernel, plan.writes)
     if step is None:
-        return dataclasses.replace(applied, plan=plan)
+        return replace(applied, plan=plan)
     record(step.begun)
     try:
         running = _take(step, kernel, saved, plan, record)
@@ -145,13 +145,13 @@ def change_plan(kernel: Kernel, applied: Applied, plan: Plan, record: Record) ->
             # The kernel has refused the filters, and goes on with the former ones, or the kdamond
             # has ended. The former ones may name cgroups that are gone too, so they cannot be
             # committed again.
-            staged = dataclasses.replace(applied, saved=step.begun)
+            staged = replace(applied, saved=step.begun)
             require_cgroups(kernel, plan.writes, staged)
         raise RolledBack(error, roll_back(kernel, applied, step.begun, error, record)) from error
     return Applied(plan, running, HOW[step.change.method])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Step:
     """The smallest change from kdamonds that run to a plan."""
 
@@ -179,7 +179,7 @@ def _change_to(kernel: Kernel, saved: SavedState, plan: Plan) -> Change:
     change = change_to(kernel, plan.writes)
     everything = tuple(range(len(plan.kdamonds)))
     if not all_alive(kernel, saved.pids):
-        return dataclasses.replace(change, method=ChangeMethod.restart)
+        return replace(change, method=ChangeMethod.restart)
     if saved.former and change.method <= ChangeMethod.commit:
         # A change was not completed: files may have been written that no commit has followed.
         return Change(ChangeMethod.commit, change.stage, everything)
@@ -280,18 +280,18 @@ def _build_again(kernel: Kernel, applied: Applied, record: Record) -> Applied:
     begun = changing(saved, saved.writes, saved.knobs)
     record(begun)
     try:
-        running = dataclasses.replace(saved, pids=rebuild(kernel, saved.writes))
+        running = replace(saved, pids=rebuild(kernel, saved.writes))
         record(running)
     except TierdError as error:
         try:
             # The existing kdamonds may belong to another program, so that ours could not be built.
-            begun = dataclasses.replace(begun, knobs=())
+            begun = replace(begun, knobs=())
             restore_same_boot(kernel, begun, known_ours=False)
             record(saved)
         except TierdError as failed:
             raise undo_failed(error, failed) from error
         raise RolledBack(error, applied) from error
-    return dataclasses.replace(applied, saved=running, how="built again")
+    return replace(applied, saved=running, how="built again")
 
 
 def pause(kernel: Kernel, applied: Applied, record: Record) -> Applied:
@@ -345,7 +345,7 @@ def _on_each(
     try:
         for index in listed:
             pids[index] = do(index) or pids[index]
-        return dataclasses.replace(_with_pids(applied, pids, record), how=how)
+        return replace(_with_pids(applied, pids, record), how=how)
     except TierdError as error:
         attempts = Attempts()
         for index in listed:
@@ -360,8 +360,8 @@ def _on_each(
 
 
 def _with_pids(applied: Applied, pids: list[int], record: Record) -> Applied:
-    saved = dataclasses.replace(applied.saved, pids=tuple(pids), former=())
+    saved = replace(applied.saved, pids=tuple(pids), former=())
     if saved == applied.saved:
         return applied
     record(saved)
-    return dataclasses.replace(applied, saved=saved)
+    return replace(applied, saved=saved)

@@ -1,9 +1,8 @@
 """Read-only checks: whether our kdamonds run, are as planned, and may be changed."""
 
-from dataclasses import dataclass
-
 from tierd import figures
 from tierd.errors import Conflict, TierdError
+from tierd.frozen import dataclass
 from tierd.kdamonds.applied import Applied, CgroupsGone
 from tierd.kdamonds.kernel import OFF, Kernel, Status
 from tierd.kdamonds.ownership import require_ours

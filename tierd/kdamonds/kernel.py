@@ -6,12 +6,13 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from tierd import figures
 from tierd.clock import Clock
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.kdamonds.saved import same_value
 from tierd.machine.features import KDAMONDS
 from tierd.machine.neighbours import count_kdamonds

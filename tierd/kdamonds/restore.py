@@ -9,10 +9,11 @@ Rules of this file:
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.kdamonds.applied import RESTORE_AGAIN, UndoFailed
 from tierd.kdamonds.build import keep_tuned_intervals
 from tierd.kdamonds.kernel import NR_KDAMONDS, Attempts, Kernel, NotVerified

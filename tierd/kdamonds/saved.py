@@ -8,10 +8,9 @@ A restore writes these values as root. So only paths that tierd itself saves are
 
 import json
 import re
-from dataclasses import dataclass
 
 from tierd.errors import TierdError
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine import interleave
 from tierd.machine.features import KDAMONDS
 from tierd.machine.neighbours import NUMA_BALANCING

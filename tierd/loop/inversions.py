@@ -5,9 +5,8 @@ the faster node may not demote.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.loop import force
 from tierd.loop.outside import Outside
 from tierd.loop.running import Running

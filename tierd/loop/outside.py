@@ -4,11 +4,12 @@ It is passed in, so that tests and the simulation can replace it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from tierd.clock import Clock
 from tierd.configuration.config import Config
+from tierd.frozen import dataclass
 from tierd.kdamonds.kernel import Kernel
 from tierd.kdamonds.saved import SavedState
 from tierd.loop.running import Identity, Running

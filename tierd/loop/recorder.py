@@ -9,13 +9,13 @@ Rules of this file:
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 
 from tierd import figures
 from tierd.clock import Clock
 from tierd.errors import ExitCode, TierdError
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.kdamonds import apply, restore
 from tierd.kdamonds.applied import Applied
 from tierd.kdamonds.kernel import KdamondDied, Kernel

@@ -1,12 +1,13 @@
 """What the loop holds between two ticks, and the Snapshot that it makes of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf, isinf
 
 from tierd import __version__
 from tierd.configuration.config import Config, Mode
 from tierd.feedback import Tuning
+from tierd.frozen import dataclass
 from tierd.kdamonds.applied import Applied
 from tierd.loop.supervise import Debounce, Pace, Refresh, Retry
 from tierd.machine.cputime import CpuTotal

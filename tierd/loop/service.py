@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +15,7 @@ from tierd.clock import Clock, SystemClock
 from tierd.configuration import configfile
 from tierd.configuration.config import Config, Mode
 from tierd.errors import ExitCode, TierdError, Unsupported
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.kdamonds import niceness
 from tierd.kdamonds.kernel import Kernel
 from tierd.loop import daemon, journal, status_page, systemd

@@ -5,12 +5,12 @@ where damon_stat is on.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil
 
 from tierd.clock import Clock
 from tierd.errors import TierdError, Unsupported
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.loop import minutes
 from tierd.loop.minutes import Joiner
 from tierd.machine import caches

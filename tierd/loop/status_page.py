@@ -7,10 +7,10 @@ makes it, so it needs no lock.
 
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tierd.digest import sha256
+from tierd.frozen import dataclass
 from tierd.record.chronicle import LATELY_S, READING_EVERY_S, HistoryReading, reading_of
 from tierd.record.snapshot import Snapshot
 from tierd.serving.webserver import Page

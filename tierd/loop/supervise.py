@@ -1,9 +1,9 @@
 """When to do the next step: restarts with back-off, ticks and refreshes by cost, bursts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 
 # Seconds before a failed start is tried again. The wait doubles from the first value to the second:
 # one failure costs a second, and a machine that always fails logs twelve lines an hour.

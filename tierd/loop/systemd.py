@@ -6,8 +6,8 @@ Outside of a unit nothing is sent.
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from tierd.frozen import dataclass
 from tierd.plans.plan import Direction
 from tierd.record.snapshot import Snapshot, State
 from tierd.serving.inbox import Event, Inbox

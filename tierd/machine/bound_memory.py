@@ -11,12 +11,12 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from threading import Barrier, Thread
 from time import perf_counter, thread_time
 
 from tierd.errors import Unsupported
+from tierd.frozen import dataclass
 
 # The numbers of the system calls mbind and get_mempolicy.
 CALLS = {"x86_64": (237, 239), "aarch64": (235, 236), "riscv64": (235, 236), "ppc64le": (259, 260)}

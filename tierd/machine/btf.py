@@ -6,9 +6,9 @@ So a struct is found by searching the section of types for the offset of the str
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 
 PATH = "sys/kernel/btf/vmlinux"
 

@@ -8,10 +8,10 @@ on their number, or may not be read. Except for cgroups that are gone, `left_out
 import errno
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tierd import figures
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.sysfs import Sysfs, SysfsError
 
 MEMBERS = "cgroup.procs"

@@ -2,9 +2,8 @@
 niceness.
 """
 
-from dataclasses import dataclass
-
 from tierd import figures
+from tierd.frozen import dataclass
 from tierd.sysfs import Sysfs, optional
 
 # utime and stime are fields 14 and 15 of /proc/PID/stat. Field 2 is a name in parentheses, which

@@ -12,11 +12,10 @@ Rules of this file:
 """
 
 import re
-from dataclasses import dataclass
 
 from tierd import figures
 from tierd.errors import TierdError, Unsupported
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine import resctrl
 from tierd.machine.override import (
     LEFT_OUT,

@@ -8,11 +8,11 @@ Rules of this file:
 3. A file that is absent is a missing feature. A file that cannot be read is an error, and raises.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from errno import EINVAL
 
 from tierd.errors import Unsupported
+from tierd.frozen import dataclass
 from tierd.machine import btf
 from tierd.sysfs import Sysfs, SysfsError
 

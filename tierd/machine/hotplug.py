@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tierd.frozen import dataclass
 from tierd.machine.zoneinfo import PATH as ZONEINFO
 from tierd.machine.zoneinfo import parse_zones
 from tierd.sysfs import Sysfs, optional

@@ -7,10 +7,10 @@ computes the weights from firmware's bandwidths, while `auto` is on.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import gcd
 
 from tierd import figures
+from tierd.frozen import dataclass
 from tierd.sysfs import Sysfs
 from tierd.topology import Node, Topology
 

@@ -9,11 +9,11 @@ nodes answer alike, and far sooner than any memory does.
 
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from random import Random
 
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.machine import caches
 from tierd.machine.bound_memory import (
     LINE_BYTES,

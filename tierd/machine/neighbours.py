@@ -1,10 +1,10 @@
 """Finds other programs and parts of the kernel that move or watch memory; only reads."""
 
 import errno
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd import figures
+from tierd.frozen import dataclass
 from tierd.machine.features import KDAMONDS
 from tierd.sysfs import Sysfs, SysfsError, optional
 

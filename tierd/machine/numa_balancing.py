@@ -5,9 +5,9 @@ time. The next access is a fault (a hint fault), and a page that faults soon aft
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tierd import figures
+from tierd.frozen import dataclass
 from tierd.machine.discovery import kernel_tiers
 from tierd.machine.neighbours import COUNT_MAX, NUMA_BALANCING, NUMA_BALANCING_TIERING
 from tierd.sysfs import Sysfs, optional

@@ -12,11 +12,11 @@ Rules of this file:
 import errno
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd import figures
 from tierd.clock import Clock
+from tierd.frozen import dataclass
 from tierd.machine import processes
 from tierd.machine.processes import RSS_BYTES_MAX
 from tierd.sysfs import Sysfs, SysfsError, optional

@@ -6,10 +6,9 @@ only reads. To read numa_maps takes long, so it is read for few programs, and no
 
 import errno
 import re
-from dataclasses import dataclass
 
 from tierd import figures
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.sysfs import Sysfs, SysfsError
 
 # Programs that move memory between nodes, or drive DAMON, by the name the kernel knows them by.

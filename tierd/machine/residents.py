@@ -7,10 +7,10 @@ cheap.
 import errno
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tierd import figures
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.machine import cgroups
 from tierd.machine.cgroups import MEMBERS
 from tierd.sysfs import Sysfs, SysfsError

@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tierd.frozen import dataclass
 
 # The kernel's name for the pages of a node that reclaim wrote out. All of them go to swap, because
 # reclaim writes no pages of files.

@@ -1,9 +1,8 @@
 """Reads which swap areas the kernel uses: /proc/swaps."""
 
-from dataclasses import dataclass
-
 from tierd.errors import TierdError
 from tierd.figures import KIB_MAX, number
+from tierd.frozen import dataclass
 from tierd.sysfs import Sysfs, optional
 
 PATH = "proc/swaps"

@@ -6,8 +6,8 @@ Only reads. If none of these places sets the current value, it was set by hand.
 import configparser
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tierd.frozen import dataclass
 from tierd.sysfs import Sysfs, SysfsError
 
 CMDLINE = "proc/cmdline"

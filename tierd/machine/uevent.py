@@ -2,7 +2,8 @@
 
 import errno
 import socket
-from dataclasses import dataclass
+
+from tierd.frozen import dataclass
 
 # NETLINK_KOBJECT_UEVENT, and the multicast group of the kernel's own messages (udev sends copies to
 # group 2).

@@ -2,10 +2,10 @@
 
 import math
 import re
-from dataclasses import dataclass
 
 from tierd.errors import TierdError
 from tierd.figures import PAGES_MAX, Garbled, number
+from tierd.frozen import dataclass
 from tierd.units import ID_MAX
 
 PATH = "proc/zoneinfo"

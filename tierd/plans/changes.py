@@ -9,9 +9,9 @@ Rules of this file:
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
+from tierd.frozen import dataclass
 from tierd.machine.features import KDAMONDS
 from tierd.plans.damon import Write, Writes
 

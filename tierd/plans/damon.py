@@ -9,10 +9,10 @@ Rules of this file:
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd.digest import sha256
+from tierd.frozen import dataclass
 from tierd.machine.features import KDAMONDS, Capabilities, Feature
 from tierd.ranges import Ranges
 

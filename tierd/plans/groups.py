@@ -6,10 +6,10 @@ each cgroup of a subtree has a filter (`scope.py`).
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tierd.configuration.config import REST, Moves, ShareClass
+from tierd.frozen import dataclass
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities
 from tierd.machine.sample import GroupSample

@@ -1,9 +1,9 @@
 """A plan: what tierd does on this machine, why, and the writes that make the kernel do it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd.configuration.config import Mode, Promoter
+from tierd.frozen import dataclass
 from tierd.plans.damon import (
     GATE_CLOSED,
     GATE_OPEN,

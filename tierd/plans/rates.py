@@ -6,9 +6,9 @@ programs, and visits the processors.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tierd.configuration.config import Config
+from tierd.frozen import dataclass
 from tierd.machine.features import Capabilities, Feature
 from tierd.plans.plan import Controller, Direction
 from tierd.topology import Node, Topology

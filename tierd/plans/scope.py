@@ -10,10 +10,9 @@ Rules of this file:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tierd.configuration.config import CgroupClass, CgroupMode
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.cgroups import Cgroups
 from tierd.machine.features import Capabilities, Feature, because
 from tierd.plans.damon import Filter, FilterType

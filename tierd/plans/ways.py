@@ -5,8 +5,8 @@ rate: what moves to a fallback counts as if it had moved to the nearest nodes.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from tierd.frozen import dataclass
 from tierd.plans.plan import Direction
 from tierd.topology import Topology
 

@@ -5,10 +5,10 @@ the shape, and the trials give how near the daemon comes to it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 from random import Random
 
+from tierd.frozen import dataclass
 from tierd.profile.load import Heat, Load, Stretch, Work
 
 # Resamples of a profile, for its error. With so many the error itself is right within a tenth.

@@ -5,10 +5,9 @@ need, and the calm half, the busy part and the worst hundredth become one stretc
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil, inf, log
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.profile import cached, seldom
 from tierd.profile.load import Heat, Load, Stretch, Work, ordered
 from tierd.profile.panel import DISTANCES, HOT_SHARE, LAGS, LOOKS, Kept

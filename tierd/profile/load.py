@@ -5,9 +5,9 @@ equal heat lies, and how fast heat moves to other memory.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import exp
 
+from tierd.frozen import dataclass
 from tierd.profile.rates import class_of
 
 

@@ -4,8 +4,8 @@ Pure. Who watches memory differs (`profile.Source`), and what the machine counts
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tierd.frozen import dataclass
 from tierd.machine.sample import Sample, VmEvents
 from tierd.profile.profile import Line
 from tierd.profile.rates import CLASSES

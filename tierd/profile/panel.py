@@ -9,9 +9,9 @@ Addresses are in the panel only. What is kept of a look are sums.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 
+from tierd.frozen import dataclass
 from tierd.profile.rates import (
     CLASSES,
     CLOSE_CLASSES,

@@ -6,11 +6,11 @@ says as much about a large machine as about a small one, and takes as little roo
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypedDict
 
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.profile.panel import DISTANCES, LAGS, Kept
 from tierd.profile.rates import CLASSES, CLOSE_CLASSES
 from tierd.record import fields

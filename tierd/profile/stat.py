@@ -6,9 +6,9 @@ memory that is touched.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.profile.rates import CLASSES, HOTTEST, class_of
 
 PERCENTILES = 101

@@ -7,11 +7,11 @@ skipped.
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.record import fields, ring
 from tierd.record.bookkeeping import Bookkeeping
 from tierd.record.ring import Contents, Record

@@ -5,10 +5,10 @@ They are saved on disk, so that they go on from there when the daemon starts aga
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.record import fields
 
 FORMAT = "tierd.tally/1"

@@ -1,8 +1,8 @@
 """What tierd would move. `tierd observe` ends with this answer."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tierd.frozen import dataclass
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes
 from tierd.record.snapshot import Snapshot
 from tierd.units import format_size

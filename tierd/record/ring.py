@@ -13,11 +13,11 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.record.rundir import FileError, load_bytes, open_regular, save_bytes
 
 MAGIC = b"tierdrg1"

@@ -6,10 +6,10 @@ values until the next update. So a value that fell, or another pid, begins a new
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import fields as dataclass_fields
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.cputime import CpuTotal
 from tierd.record import fields
 

@@ -1,9 +1,11 @@
 """The state of tierd at one moment. Status, metrics and API show it."""
 
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
+
+from tierd.frozen import dataclass
 
 SCHEMA = "tierd.status/1"
 RECENT_SCHEMA = "tierd.recent/1"

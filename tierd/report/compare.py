@@ -6,9 +6,10 @@ true difference in 95 of 100 cases, if slices do not depend on each other.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import sqrt
+
+from tierd.frozen import dataclass
 
 # Quantiles of Student's t for an interval of 95 %, by degrees of freedom from 1 on.
 T_95 = (

@@ -4,12 +4,12 @@ Rules of this file: time, files and the daemon are passed in as `Meter` and `Swi
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from tierd import figures
 from tierd.clock import Clock
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.sample_reader import PRESSURE as PRESSURE_FILE
 from tierd.machine.sample_reader import VMSTAT
 from tierd.report import compare

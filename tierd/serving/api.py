@@ -16,10 +16,10 @@ import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
+from tierd.frozen import dataclass
 from tierd.record.rundir import FileError, socket_address
 from tierd.serving import webserver
 from tierd.serving.inbox import Answer, Event, Verb

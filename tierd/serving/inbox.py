@@ -6,11 +6,11 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from types import FrameType
 from typing import Protocol
 
+from tierd.frozen import dataclass
 from tierd.machine import uevent
 
 # How many commands may wait for the loop. A client that sends more is faulty, and is told that the

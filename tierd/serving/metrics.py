@@ -6,10 +6,10 @@ a counter that has not counted yet is 0; functions here read only their argument
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tierd.configuration.config import Mode
+from tierd.frozen import dataclass
 from tierd.machine.neighbours import Owner
 from tierd.plans.plan import Direction
 from tierd.record.daemon_counts import DaemonCounts

@@ -11,9 +11,9 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from tierd.frozen import dataclass
 from tierd.record.rundir import FileError, save_bytes
 from tierd.serving.metrics import METRICS, MetricType, Seen
 

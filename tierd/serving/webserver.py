@@ -14,12 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Protocol
 
 from tierd import __version__
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 
 # Seconds from the connection to the last byte of the answer; a scrape takes milliseconds.
 CLIENT_S_MAX = 5.0

@@ -5,10 +5,10 @@ in a scheme is ENOMEM: damon_sysfs_mk_scheme() returns NULL in each case.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from errno import EINVAL, ENOMEM
 from itertools import pairwise
 
+from tierd.frozen import dataclass
 from tierd.sim.context_spec import (
     UINT_MAX,
     AccessPattern,

@@ -6,8 +6,9 @@ The builder has made all checks of the kernel, so that a wrong value here is a m
 simulation and not of its user.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from tierd.frozen import dataclass
 
 UINT_MAX = 2**32 - 1
 ULONG_MAX = 2**64 - 1

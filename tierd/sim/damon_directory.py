@@ -6,9 +6,9 @@ it: the format of the value at once, its meaning only when a command uses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from errno import EINVAL, ENOMEM
 
+from tierd.frozen import dataclass
 from tierd.sim import kstrto
 from tierd.sim.damon_lock import DamonLock
 from tierd.sim.file_tree import ROOT_READ_ONLY, ROOT_READ_WRITE, Directory, Refused

@@ -3,9 +3,9 @@
 Each way shows something else of tierd. After the last one comes the first again.
 """
 
-from dataclasses import dataclass
 from itertools import accumulate
 
+from tierd.frozen import dataclass
 from tierd.sim import machine_model
 from tierd.sim.machine_model import MachineModel
 from tierd.sim.memory import PageSet

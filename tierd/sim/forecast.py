@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from multiprocessing import get_context
 from statistics import median
 
 from tierd.configuration.config import Config, Mode
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.profile import curve
 from tierd.profile.curve import Anchor, Point
 from tierd.profile.load import Work

@@ -7,12 +7,13 @@ series behaves cannot be recorded and is stated in quirks.py.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from tierd.errors import TierdError
+from tierd.frozen import dataclass
 from tierd.machine import btf
 from tierd.sim import quirks
 from tierd.sim.damon_directory import DirectoryTemplate, Keywords, parse_listing, template

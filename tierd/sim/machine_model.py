@@ -6,11 +6,11 @@ virtual machine has `"vm": false`.
 """
 
 import json
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 from tierd.errors import ExitCode, TierdError
+from tierd.frozen import dataclass
 
 # The size of a page, if the machine does not say it.
 PAGE_BYTES = 4096

@@ -12,11 +12,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import exp
 from random import Random
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.sim.context_spec import Filter, FilterType
 from tierd.sim.machine_model import MachineModel
 from tierd.sim.zones import ZoneSpec, node_ranges, zone_specs

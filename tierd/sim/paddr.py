@@ -3,9 +3,9 @@
 Only folios on an LRU list are seen. Free memory, holes and pages of the kernel are skipped.
 """
 
-from dataclasses import dataclass
 from math import exp
 
+from tierd.frozen import dataclass
 from tierd.sim.context_spec import Action, Filter, FilterType, SchemeSpec
 from tierd.sim.memory import Memory, Picked
 from tierd.sim.quirks import Fallback, KdamondQuirks

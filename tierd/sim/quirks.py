@@ -7,11 +7,10 @@ release.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from errno import ECANCELED, EINVAL, EPERM
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.sim import kstrto
 
 

@@ -1,8 +1,9 @@
 """A simulated kernel that two threads can use: the daemon's, and the one for other commands."""
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tierd.frozen import dataclass
 from tierd.sim.sim_kernel import SimKernel
 
 

@@ -9,11 +9,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from errno import EACCES, EIO, ENOENT
 from random import Random
 from typing import TypeVar
 
+from tierd.frozen import dataclass
 from tierd.machine import btf
 from tierd.sim import kernel_series
 from tierd.sim.block_memory import BlockMemory

@@ -5,9 +5,9 @@ Everything here runs under damon_sysfs_lock. A command holds the lock until it h
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from errno import EBUSY, ECANCELED, EINVAL
 
+from tierd.frozen import dataclass
 from tierd.sim.context_builder import (
     Lookup,
     build,

@@ -6,14 +6,14 @@ Times stay as they are. A node of the real machine has more regions, so it sees 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from math import ceil
 from random import Random
 from statistics import fmean
 
 from tierd.configuration.config import Config
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.loop.running import Running
 from tierd.plans import rates
 from tierd.profile.load import Load

@@ -7,9 +7,9 @@ kernel moves them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 
+from tierd.frozen import dataclass
 from tierd.sim.memory import Memory, PageSet
 
 

@@ -4,11 +4,11 @@ The ranks of the values are shuffled over all pages, so the heat of a page is th
 its values. Pages of about equal heat are one set: the simulated memory stores no heat per page.
 """
 
-from dataclasses import dataclass
 from itertools import accumulate
 from math import log
 from random import Random
 
+from tierd.frozen import dataclass
 from tierd.sim.machine_model import PAGE_BYTES
 from tierd.sim.memory import Memory, PageSet
 

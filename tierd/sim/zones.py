@@ -5,10 +5,9 @@ calculate_min_free_kbytes(), setup_per_zone_lowmem_reserve()) and mm/khugepaged.
 (set_recommended_min_free_kbytes()), for the zones of x86-64.
 """
 
-from dataclasses import dataclass
 from math import isqrt
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.sim.context_spec import Range
 from tierd.sim.machine_model import MachineModel
 

@@ -14,10 +14,10 @@ Rules of this file:
 3. How long a check takes follows from what waits and from the rate, whatever the size of the node.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import hypot
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.tuner import shown
 from tierd.tuner.average import moving
 from tierd.tuner.series import Series

@@ -4,9 +4,7 @@ A kdamond uses processor time for its samples too. So what its sweeps use is wha
 the usual, and the usual is what it uses while all of its sweeps are closed.
 """
 
-from dataclasses import dataclass
-
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.tuner.average import moving
 from tierd.units import BP_MAX
 

@@ -6,10 +6,9 @@ move them gains nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import comb, exp, sqrt
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 
 # So many times what chance makes hot on average still counts as chance: regions have different
 # sizes, and what many of them look like swings by half and more from reading to reading.

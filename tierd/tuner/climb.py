@@ -3,10 +3,11 @@
 `climbing` takes it from tick to tick.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from math import inf
 
+from tierd.frozen import dataclass
 from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.gain import REST_S_MAX, Gain
 from tierd.tuner.gate import YIELD_FIRST, Room, Seen

@@ -1,8 +1,6 @@
 """The heat of a slow node and of the node above, as promotion by page judges itself by it. Pure."""
 
-from dataclasses import dataclass
-
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.tuner.average import moving
 
 # A round helps if it brings so much of all heat up: the heat of the slow node is lower by this

@@ -8,9 +8,9 @@ Rules of this file:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.plan import Direction, Visit
 from tierd.plans.visits import is_long
 from tierd.tuner import (

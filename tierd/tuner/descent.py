@@ -4,10 +4,9 @@ One sweep makes the pages old in the order of their addresses, and another visit
 time is over. A page that was not touched in between goes down.
 """
 
-from dataclasses import dataclass
 from math import exp, exp2, inf
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
 from tierd.tuner.gate import CLOSED, OPEN, YIELD_MIN, Gate, Gates, Seen, until, yield_share

@@ -1,9 +1,8 @@
 """When memory goes to a fallback, because nearer nodes have no room for it. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
 from tierd.tuner.climb import RESUME_SHARE, Climb
 from tierd.tuner.descent import Descent

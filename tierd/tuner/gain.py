@@ -4,10 +4,10 @@ Used where a round of promotion takes long. What comes up is compared in pieces,
 many: in each piece a larger share of all heat must be on the fast node than in the piece before.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import hypot
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.tuner.series import Series
 
 # A piece is complete when this share of the fast node has come up, but not before so many seconds:

@@ -5,9 +5,10 @@ sweep.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
+from tierd.frozen import dataclass
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner.average import moving
 from tierd.tuner.latencies import NO_ANSWERS, Answers

@@ -4,8 +4,7 @@ A quota limits the bytes that are tried in a window. Three things differ between
 time: the share that moves, the share that is used, and how long a window is.
 """
 
-from dataclasses import dataclass
-
+from tierd.frozen import dataclass
 from tierd.plans.plan import Direction, Migration
 from tierd.tuner.average import moving
 from tierd.tuner.measurement import SchemeMeasurement

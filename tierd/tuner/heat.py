@@ -4,8 +4,7 @@ Heat is bytes, weighted by how often they are accessed. Pure; there is one `Heat
 from round to round.
 """
 
-from dataclasses import dataclass
-
+from tierd.frozen import dataclass
 from tierd.tuner.average import moving
 from tierd.tuner.measurement import NodeMeasurement
 

@@ -6,9 +6,8 @@ makes the room, and the rate limit of the kernel is never more than there is roo
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.knobs import rate_units
 from tierd.plans.plan import HintFaults
 from tierd.topology import huge_page_bytes

@@ -4,8 +4,7 @@ The lag is the time from when a page is cleared to its visit. With a longer one 
 and they are less hot.
 """
 
-from dataclasses import dataclass
-
+from tierd.frozen import dataclass
 from tierd.tuner.gate import Room, Seen
 
 # The factor by which the lag grows from round to round, until too many pages come up.

@@ -6,10 +6,9 @@ When it answers no sooner than the slower node, one more page there helps nobody
 """
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from math import inf
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.sample import Latency
 from tierd.plans.plan import Direction, Migration
 

@@ -5,10 +5,10 @@ it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.sample import (
     PROMOTED,
     PROMOTION_ASKED,

@@ -1,8 +1,8 @@
 """What is learned of a node that memory is promoted to, from round to round. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.tuner import benefit, hint_faults
 from tierd.tuner.average import moving
 from tierd.tuner.benefit import Check, Moves

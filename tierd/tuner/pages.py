@@ -6,9 +6,9 @@ when no page of the fast node is idle for so long.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import budget, climb_words, climbing, descent, fallbacks, push, relief
 from tierd.tuner.budget import Budget

@@ -4,9 +4,7 @@ One sweep visits the pages of the node in the order of their addresses, and move
 groups, also if they are hot. It runs while there is no room for what another group lacks.
 """
 
-from dataclasses import dataclass
-
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.plan import Visit
 from tierd.tuner.gate import CLOSED, YIELD_FIRST, Gate, Room, Seen, until, yield_share
 from tierd.units import format_size

@@ -5,9 +5,7 @@ memory are read sooner, and those that stay are too. So a part of them goes down
 the order of the addresses, until both nodes answer alike. Each part goes by fresh readings.
 """
 
-from dataclasses import dataclass
-
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.plan import Visit
 from tierd.tuner.gate import CLOSED, YIELD_FIRST, Gate, Room, Seen, until, yield_share
 from tierd.tuner.latencies import READINGS

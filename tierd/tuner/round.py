@@ -4,10 +4,9 @@ Pure. `promotion` and `demotion` decide by a FastNode. Each decision is a Want.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.plan import Direction, Migration, Sweep, Visit
 from tierd.plans.sampling import SAMPLED_S_MIN
 from tierd.plans.visits import makes_room

@@ -5,10 +5,9 @@ schemes that move pages.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.plans.damon import UINT_MAX, ULONG_MAX, AccessPattern, Span
 from tierd.plans.plan import Sense
 

@@ -1,7 +1,8 @@
 """Readings that vary by chance, and how far their average may be from the truth. Pure."""
 
-from dataclasses import dataclass
 from math import sqrt
+
+from tierd.frozen import dataclass
 
 # The average of readings that vary by chance may be off by so many times what one reading differs
 # from the one before, over the square root of their number.

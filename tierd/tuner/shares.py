@@ -12,11 +12,11 @@ Rules of this file:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from tierd.configuration.config import REST, WEIGHT, Moves
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.machine.sample import GroupSample
 from tierd.plans.groups import NO_ROLES, Roles
 from tierd.plans.plan import Direction

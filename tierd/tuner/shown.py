@@ -6,9 +6,10 @@ such changes add up to nothing. When programs turn to other memory, the heat abo
 when little comes up, and that fall does not count.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import exp, hypot
 
+from tierd.frozen import dataclass
 from tierd.tuner.series import Series
 
 # What came up explains changes of the heat above for about so many seconds: a kernel needs some of

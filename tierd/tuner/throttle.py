@@ -14,9 +14,9 @@ Rules of this file:
    again at a byte, because shrinking it would leave it at its limit for too long.
 """
 
-from dataclasses import dataclass
 from math import ceil, log, log2
 
+from tierd.frozen import dataclass
 from tierd.plans.plan import TARGET
 
 # A parked quota as a part of a page. If a late write causes one doubling too many, the quota is

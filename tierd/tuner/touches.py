@@ -4,10 +4,9 @@ Heat that is scattered, or that touches each page seldom, hardly shows in the he
 visits of a round see it: they tell what part of the node was touched within the lag.
 """
 
-from dataclasses import dataclass
 from math import log1p
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 
 # A round cools the node if its pages were touched less often than in any round before, by this
 # share.

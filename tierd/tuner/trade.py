@@ -5,8 +5,9 @@ pages above were not touched for the idle time. If both nodes were used alike, f
 idle for so long. If far more are, memory that nobody uses makes room for memory that is used.
 """
 
-from dataclasses import dataclass
 from math import exp, inf
+
+from tierd.frozen import dataclass
 
 # A round is worth it if so much of what demotion visited was idle, beyond what chance explains. The
 # idle time of demotion is made so long that about a quarter is idle (YIELD_ENOUGH), whatever

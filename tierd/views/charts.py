@@ -4,9 +4,9 @@ An SVG is stretched to the width of its place, and so would be text in it. So al
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
+from tierd.frozen import dataclass
 from tierd.views.history import GAP_S_MAX, HOLDS_S, Points
 from tierd.views.markup import escaped
 from tierd.views.render import moment

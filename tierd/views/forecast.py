@@ -1,10 +1,10 @@
 """`tierd simulate` in words and as JSON. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import TypedDict
 
+from tierd.frozen import dataclass
 from tierd.profile.curve import Guess, Point
 from tierd.units import format_size
 

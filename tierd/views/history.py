@@ -3,10 +3,10 @@
 import json
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypedDict
 
+from tierd.frozen import dataclass
 from tierd.record import chronicle
 from tierd.record.chronicle import HistoryNode, HistoryReading, HistoryReadingDocument
 from tierd.record.sensed import cold_used_bytes, hot_used_bytes, is_headroom_short

@@ -6,9 +6,9 @@ reader needs is in the document; the script only fetches a newer one.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tierd.frozen import dataclass
 from tierd.record.chronicle import HistoryReading
 from tierd.record.snapshot import Snapshot, document
 from tierd.units import format_duration_us, format_percent, format_rate, format_size

@@ -2,10 +2,11 @@
 
 import textwrap
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from tierd.configuration.config import CgroupMode, Mode
+from tierd.frozen import dataclass
 from tierd.plans.damon import Writes
 from tierd.plans.groups import describe_group
 from tierd.plans.plan import (

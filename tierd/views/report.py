@@ -1,12 +1,12 @@
 """`tierd report` in words, as JSON and as one HTML page that can be sent to somebody. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import floor, log10
 from textwrap import wrap
 from typing import TypedDict
 
+from tierd.frozen import dataclass
 from tierd.report.compare import Arm, Difference, Measure, Slice
 from tierd.units import format_duration_us
 

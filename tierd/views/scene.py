@@ -4,9 +4,8 @@ The simulated machine knows which pages are hot. No file of a kernel shows that.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.units import format_duration_us
 from tierd.views.render import table
 

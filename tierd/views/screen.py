@@ -1,9 +1,9 @@
 """One screen of `tierd top`: the daemon's snapshots as lines that fit a terminal."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.units import format_rate, format_size
 from tierd.views import processview
 from tierd.views.plots import Ink, sparkline

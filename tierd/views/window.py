@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
-from tierd.frozen import replace
+from tierd.frozen import dataclass, replace
 from tierd.record.snapshot import Snapshot, document
 from tierd.units import format_duration_us, format_percent, format_size
 from tierd.views import screen
