@@ -15,7 +15,7 @@ from tierd.tuner.climb_heat import HEAT_S
 from tierd.tuner.distance import CLOSE_S, FAR
 from tierd.tuner.gain import PIECE_S_MIN, REST_S_MAX, Gain, Reading
 from tierd.tuner.gate import CLOSED, OPEN, Gate, Gates, Room, Seen, until, yield_share
-from tierd.tuner.lag import GROWTH, Limit, is_roomy, limit
+from tierd.tuner.lag import GROWTH, Limit, is_roomy, leaves_room, limit
 from tierd.tuner.trade import Trade
 
 # A drain that has left more windows than this goes on.
@@ -225,10 +225,14 @@ def _may_go_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> bool:
     The last round must have gone over all pages, and not long ago. So each page was cleared one or
     two rounds before its visit.
     """
-    if now.in_vain or not is_roomy(room) or now.lag_s * GROWTH < lag.longest_s:
+    if now.in_vain or not _leaves_room(now, room, lag) or now.lag_s * GROWTH < lag.longest_s:
         return False
     whole = max(now.cleared_bytes, now.touches.visited_bytes) >= seen.round_bytes
     return whole and now.stage_s <= seen.round_s
+
+
+def _leaves_room(now: Climb, room: Room, lag: Limit) -> bool:
+    return leaves_room(room, lag, now.ahead_bytes(room.ahead_bytes))
 
 
 def _going_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
@@ -236,7 +240,7 @@ def _going_round(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb,
     if room.stopped:
         # Both sweeps go on when it is over: what was cleared is too long ago by then.
         return _enter(now, Stage.waits), {Visit.promote: CLOSED}
-    if not is_roomy(room) or now.touches.visited_bytes >= seen.round_bytes:
+    if not _leaves_room(now, room, lag) or now.touches.visited_bytes >= seen.round_bytes:
         after, gates = _ended(now, seen, room, lag)
         return after, {Visit.promote: CLOSED, **gates}
     return now, _round_gates(now, seen, room)

@@ -25,11 +25,21 @@ class Limit:
 
     longest_s: float
     growth: float = GROWTH
+    idle_allows: bool = False
+    """Whether memory of the fast node is idle for so long that the longest lag is allowed."""
 
 
 def is_roomy(room: Room) -> bool:
     """Return whether nothing has to go down for what comes up."""
-    return _left_bytes(room) > 0
+    return _left_bytes(room, room.ahead_bytes) > 0
+
+
+def leaves_room(room: Room, lag: Limit, expected_bytes: float) -> bool:
+    """Return whether room is left beside that for what is `expected` to come up.
+
+    Else room is left only beside the whole room ahead, because to make more takes long.
+    """
+    return _left_bytes(room, expected_bytes if lag.idle_allows else room.ahead_bytes) > 0
 
 
 def limit(seen: Seen, room: Room, by_idle_s: float, came_share: float | None) -> Limit:
@@ -39,17 +49,18 @@ def limit(seen: Seen, room: Room, by_idle_s: float, came_share: float | None) ->
     that came up, if anything was visited.
     """
     longest_s = LAG_SHARE_MAX * seen.round_bytes / seen.bytes_per_s
-    usable_bytes = _left_bytes(room)
+    idle_allows = longest_s <= by_idle_s
+    usable_bytes = _left_bytes(room, room.ahead_bytes)
     if not is_roomy(room):
         longest_s = min(longest_s, by_idle_s)
         usable_bytes = room.spare_bytes
     if came_share is None:
-        return Limit(longest_s)
+        return Limit(longest_s, idle_allows=idle_allows)
     # In a lag that is so many times as long, so many times as much comes up at most.
     round_bytes = max(1.0, came_share * seen.round_bytes)
-    return Limit(longest_s, max(GROWTH, usable_bytes / round_bytes))
+    return Limit(longest_s, max(GROWTH, usable_bytes / round_bytes), idle_allows)
 
 
-def _left_bytes(room: Room) -> float:
-    """Return what may be used before anything has to go down."""
-    return room.left_bytes - ROOMY * room.ahead_bytes
+def _left_bytes(room: Room, ahead_bytes: float) -> float:
+    """Return what may be used before anything has to go down, beside so much room ahead."""
+    return room.left_bytes - ROOMY * ahead_bytes

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.tuner.test_climb import IDLE_S, JUDGED, ROUND, SEEN, SPEED, USED, visited
+from tests.unit.tuner.test_climb import IDLE_S, JUDGED, ROOM, ROUND, SEEN, SPEED, USED, visited
 from tests.unit.tuner.test_lag import ROOMY_ROOM
 from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import climb_words, climbing
-from tierd.tuner.climb import Climb, Stage
+from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.gate import CLOSED, OPEN, Seen
-from tierd.tuner.lag import LAG_SHARE_MAX
+from tierd.tuner.lag import LAG_SHARE_MAX, is_roomy
 from tierd.tuner.touches import Touches
 
 MIB = 1 << 20
@@ -68,6 +68,34 @@ def test_else_both_sweeps_run(before: Climb) -> None:
 def test_where_something_has_to_go_down_both_sweeps_run() -> None:
     after, _ = climbing.step(DONE, visited(), USED, IDLE_S)
     assert after.stage is not Stage.goes_round
+
+
+# More room is free than the next round will need, but less than twice the most that it may need.
+LITTLE = replace(ROOM, free_bytes=60 * MIB, floor_bytes=30 * MIB, headroom_bytes=30 * MIB)
+EXPECTS = replace(DONE, expects_bytes=10 * MIB)
+LONG_IDLE_S = IDLE_PER_LAG * LONGEST_S
+
+
+def test_memory_that_is_idle_for_long_lets_it_use_all_but_what_will_be_needed() -> None:
+    assert not is_roomy(LITTLE)
+    after, gates = climbing.step(EXPECTS, visited(), LITTLE, LONG_IDLE_S)
+    assert after.stage is Stage.goes_round
+    assert gates[Visit.promote].is_open
+    on, _ = climbing.step(going(0.5, expects_bytes=10 * MIB), passed(0), LITTLE, LONG_IDLE_S)
+    assert on.stage is Stage.goes_round
+
+
+@pytest.mark.parametrize(
+    ("before", "idle_s"),
+    [(EXPECTS, LONG_IDLE_S - 0.1), (replace(EXPECTS, expects_bytes=16 * MIB), LONG_IDLE_S)],
+    ids=["not idle for so long", "expects more"],
+)
+def test_else_it_waits_for_more_room(before: Climb, idle_s: float) -> None:
+    after, _ = climbing.step(before, visited(), LITTLE, idle_s)
+    assert after.stage is not Stage.goes_round
+    on = replace(before, stage=Stage.goes_round, touches=Touches(visited_bytes=ROUND // 2))
+    ended, _ = climbing.step(on, passed(0), LITTLE, idle_s)
+    assert ended.stage is not Stage.goes_round
 
 
 def test_it_goes_on_until_it_has_been_everywhere() -> None:
