@@ -12,7 +12,7 @@ Rules of this file:
 import errno
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
@@ -173,15 +173,20 @@ class RealSysfs:
 
 def _whole(fd: int, path: str) -> bytes:
     """Return the content of an open file."""
-    # A read returns at most a page or a record, so read until nothing is left. The types of the
-    # kernel are 1500 pages: to add each page to those before it would copy 4 GB.
-    chunks, at = [], 0
-    while True:
-        chunk = os.pread(fd, READ_BYTES, at)
-        chunks.append(chunk)
+    first = os.pread(fd, READ_BYTES, 0)
+    if len(first) < SHORT_BYTES and path.startswith(ENDS_SHORT):
+        return first
+    # The types of the kernel are 1500 pages: to add each page to those before would copy 4 GB.
+    return b"".join((first, *_more(fd, path, len(first))))
+
+
+def _more(fd: int, path: str, at: int) -> Iterator[bytes]:
+    """Yield what follows in an open file: a read returns at most a page or a record of it."""
+    while chunk := os.pread(fd, READ_BYTES, at):
+        yield chunk
+        if len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT):
+            return
         at += len(chunk)
-        if not chunk or (len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT)):
-            return b"".join(chunks)
 
 
 @dataclass(slots=True)

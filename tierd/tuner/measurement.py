@@ -80,20 +80,17 @@ class Limits:
         self, seen: "Measurement", *, source: int | None = None, to: int | None = None
     ) -> int:
         """Return the bytes that left a node since the last round, or that came to another one."""
-        by_region = [
-            (one.source_node, one.target_node, seen.schemes[one.id].applied_bytes)
+        by_region = sum(
+            seen.schemes[one.id].applied_bytes
             for one in self.migrations
-        ]
-        by_page = [
-            (one.node, one.target_node, seen.sweeps[one.id].applied_bytes)
-            for one in self.sweeps
-            if one.moves
-        ]
-        return sum(
-            moved
-            for begin, end, moved in (*by_region, *by_page)
-            if begin == source or end == to != begin
+            if one.source_node == source or one.target_node == to != one.source_node
         )
+        by_page = sum(
+            seen.sweeps[one.id].applied_bytes
+            for one in self.sweeps
+            if (one.node == source or one.target_node == to != one.node) and one.moves
+        )
+        return by_region + by_page
 
     def rated_bytes(self, seen: "Measurement", one: Migration | Sweep) -> float:
         """Return what a scheme has moved since the last round, by the rate that it shares.
@@ -102,11 +99,12 @@ class Limits:
         counts for a fallback, and the nearest nodes share what moved to fallbacks.
         """
         if isinstance(one, Sweep):
-            sweeps = (two for two in self.sweeps if (two.node, two.visit) == (one.node, one.visit))
-            return _rated_bytes(one, tuple(sweeps), seen.sweeps)
-        ends = one.source_node, one.direction
-        mine = (two for two in self.migrations if (two.source_node, two.direction) == ends)
-        return _rated_bytes(one, tuple(mine), seen.schemes)
+            node, visit = one.node, one.visit
+            sweeps = [two for two in self.sweeps if two.node == node and two.visit is visit]
+            return _rated_bytes(one, sweeps, seen.sweeps)
+        node, way = one.source_node, one.direction
+        mine = [two for two in self.migrations if two.source_node == node and two.direction is way]
+        return _rated_bytes(one, mine, seen.schemes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +217,11 @@ def _rated_bytes(
     all_of_them: Sequence[Migration | Sweep],
     seen: Mapping[str, SchemeMeasurement],
 ) -> float:
-    fallen = sum(seen[two.id].applied_bytes for two in all_of_them if two.fallback)
-    if not one.fallback:
-        return seen[one.id].applied_bytes + fallen / sum(not two.fallback for two in all_of_them)
-    return fallen + sum(seen[two.id].applied_bytes for two in all_of_them if not two.fallback)
+    if one.fallback:
+        return sum(seen[two.id].applied_bytes for two in all_of_them)
+    fallbacks = [two for two in all_of_them if two.fallback]
+    fallen = sum(seen[two.id].applied_bytes for two in fallbacks)
+    return seen[one.id].applied_bytes + fallen / (len(all_of_them) - len(fallbacks))
 
 
 def measure(plan: Plan, before: Sample | None, now: Sample) -> Measurement | None:
