@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from bench.search import Draw, best, loop_of, worth
+from bench.search import SERIES, Draw, best, loop_of, worth
 from tests.sim.loop import MIB
 from tierd.sim.machine_model import load
 from tierd.sim.memory import PageSet
@@ -109,13 +109,15 @@ def line(words: str, seen: Iterable[Seen]) -> str:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--series", default="7.2,6.12", help="kernels (default: 7.2,6.12)")
+    parser.add_argument(
+        "--series", type=_kernels, default=("7.2", "6.12"), help="kernels (default: 7.2,6.12)"
+    )
     parser.add_argument("--seeds", default="1", help="seeds (default: 1)")
     asked = parser.parse_args(words)
     seeds = tuple(map(int, asked.seeds.split(",")))
     looks = ", ".join(map(str, LOOKS_S))
     sys.stdout.write(f"lowest {LOW_S} s; gain after {looks} s; moved; store\n")
-    for series, (name, kinds) in product(asked.series.split(","), GROUPS.items()):
+    for series, (name, kinds) in product(asked.series, GROUPS.items()):
         found: list[Seen] = []
         for kind in kinds:
             seen = [run(kind, series, seed) for seed in seeds]
@@ -124,6 +126,14 @@ def main(words: Sequence[str]) -> int:
             found += seen
         sys.stdout.write(f"{series}: {line(f'all of {len(found)} {name}', found)}\n")
     return 0
+
+
+def _kernels(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    wrong = [name for name in names if name not in SERIES]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(SERIES)}")
+    return names
 
 
 if __name__ == "__main__":

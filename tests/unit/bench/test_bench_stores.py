@@ -25,3 +25,9 @@ def test_idle_memory_takes_the_fast_node_first() -> None:
     assert alone.begins > 0.9
     assert beside.begins < 0.1
     assert beside.shares[-1] > beside.begins
+
+
+def test_an_unknown_kernel_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        stores.main(["--series", "7.2,7.9"])
+    assert "'7.9' is none of 6.12, 6.16" in capsys.readouterr().err
