@@ -219,12 +219,17 @@ def test_patience_outlasts_a_lock_that_is_let_go() -> None:
     stage(kernel)
     kernel.lock.held = True
 
-    class Releasing(SimClock):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            self.kernel.lock.held = self.kernel.now_us < 1_000_000
+    clock = SimClock(kernel)
 
-    patient = PatientSysfs(kernel, Patience.by(Releasing(kernel)))
+    class Releasing:
+        def monotonic(self) -> float:
+            return clock.monotonic()
+
+        def sleep(self, seconds: float) -> None:
+            clock.sleep(seconds)
+            kernel.lock.held = kernel.now_us < 1_000_000
+
+    patient = PatientSysfs(kernel, Patience.by(Releasing()))
     assert patient.read(f"{DAMON}/0/state") == "off"
     assert kernel.now_us >= 1_000_000
 
