@@ -7,10 +7,9 @@ the other, and may be ended and begun again at any time. A report reads what the
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from bench import cells, configuration, figures, machines, phase, report
+from bench import cells, choices, configuration, figures, machines, phase, report
 from bench.configuration import Configuration
 from bench.errors import BenchError
 from bench.phase import Phase
@@ -100,35 +99,21 @@ def line(found: figures.Figures) -> str:
     )
 
 
-def listed(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    """Return a parser for a list of these names with commas, or for `all`."""
-
-    def read(text: str) -> tuple[str, ...]:
-        asked = known if text == "all" else tuple(text.split(","))
-        unknown = [name for name in asked if name not in known]
-        if unknown:
-            raise argparse.ArgumentTypeError(
-                f"{', '.join(unknown)}: expected {', '.join(known)}, or all"
-            )
-        return asked
-
-    return read
-
-
-def configurations(text: str) -> tuple[Configuration, ...]:
-    names = listed(tuple(configuration.BY_NAME))(text)
-    return tuple(configuration.BY_NAME[name] for name in names)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     verbs = parser.add_subparsers(required=True, metavar="run|report")
     running = verbs.add_parser("run", help="measure what is missing")
-    running.add_argument("--kernels", type=listed(configuration.SERIES), default=("6.12", "7.2"))
     running.add_argument(
-        "--phases", type=listed(tuple(phase.BY_NAME)), default=("static", "shift", "idle")
+        "--kernels", type=choices.among(configuration.SERIES), default=("6.12", "7.2")
     )
-    running.add_argument("--configurations", type=configurations, default=configurations("all"))
+    running.add_argument(
+        "--phases", type=choices.among(phase.BY_NAME), default=("static", "shift", "idle")
+    )
+    running.add_argument(
+        "--configurations",
+        type=choices.named(configuration.BY_NAME),
+        default=tuple(configuration.BY_NAME.values()),
+    )
     running.add_argument("--times", type=int, default=1, help="trials of each")
     running.add_argument(
         "--cap", type=parse_rate, default=configuration.CAP_BYTES_PER_S, help="such as 20MB/s"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import cells, comparison, configuration, machines, program, speed
+from bench import cells, choices, comparison, configuration, machines, program, speed
 from bench.cells import Cell, Key
 from bench.errors import BenchError
 from tierd.units import parse_rate
@@ -87,19 +87,11 @@ def show(found: list[Cell], folder: Path) -> None:
     print(f"picture and cells: {picture}, {folder}")
 
 
-def contenders(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    known = program.CONTENDERS
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: expected {', '.join(known)}")
-    return names
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.quick", description=__doc__)
     parser.add_argument("--kernel", choices=configuration.SERIES, default="7.2")
     parser.add_argument("--program", choices=program.BY_NAME, default="redis")
+    contenders = choices.among(program.CONTENDERS)
     parser.add_argument("--contenders", type=contenders, default=("none", "tierd", "all-fast"))
     parser.add_argument("--times", type=int, default=TIMES, help="boots, at most")
     parser.add_argument("--rounds", type=int, default=1, help="turns of each in a boot")

@@ -14,12 +14,12 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import heats
+from bench import choices, heats
 from bench.heats import HEATS, SIZES, Heat, Size
 from tests.sim.loop import Disk, Loop, Script
 from tierd.configuration.config import Config
@@ -335,8 +335,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
-    parser.add_argument("--machines", type=_among(SIZES), default=SIZES)
-    parser.add_argument("--heats", type=_among(HEATS), default=HEATS)
+    parser.add_argument(
+        "--machines", type=choices.named({one.name: one for one in SIZES}), default=SIZES
+    )
+    parser.add_argument(
+        "--heats", type=choices.named({one.name: one for one in HEATS}), default=HEATS
+    )
     parser.add_argument(
         "--seeds", type=lambda text: [int(one) for one in text.split(",")], default=[1]
     )
@@ -356,18 +360,6 @@ def _parser() -> argparse.ArgumentParser:
 def _two_numbers(text: str) -> tuple[int, int]:
     least, most = (int(one) for one in text.split(","))
     return least, most
-
-
-def _among(known: Sequence[Any]) -> Callable[[str], list[Any]]:
-    names = {one.name: one for one in known}
-
-    def parse(text: str) -> list[Any]:
-        wrong = [name for name in text.split(",") if name not in names]
-        if wrong:
-            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(names)}")
-        return [names[name] for name in text.split(",")]
-
-    return parse
 
 
 if __name__ == "__main__":

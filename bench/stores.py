@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from bench import choices
 from bench.search import SERIES, Draw, best, loop_of, worth
 from tests.sim.loop import MIB
 from tierd.sim.machine_model import load
@@ -109,8 +110,9 @@ def line(words: str, seen: Iterable[Seen]) -> str:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    kernels = choices.among(SERIES)
     parser.add_argument(
-        "--series", type=_kernels, default=("7.2", "6.12"), help="kernels (default: 7.2,6.12)"
+        "--series", type=kernels, default=("7.2", "6.12"), help="kernels (default: 7.2,6.12)"
     )
     parser.add_argument("--seeds", default="1", help="seeds (default: 1)")
     asked = parser.parse_args(words)
@@ -126,14 +128,6 @@ def main(words: Sequence[str]) -> int:
             found += seen
         sys.stdout.write(f"{series}: {line(f'all of {len(found)} {name}', found)}\n")
     return 0
-
-
-def _kernels(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    wrong = [name for name in names if name not in SERIES]
-    if wrong:
-        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(SERIES)}")
-    return names
 
 
 if __name__ == "__main__":
