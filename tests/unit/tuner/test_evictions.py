@@ -55,6 +55,13 @@ def below(
     )
 
 
+def test_what_is_evicted_leaves_a_node_and_comes_to_none() -> None:
+    seen = below(ROOM_BYTES, left=4 * MIB, evicted=(3 * MIB, 2 * MIB))
+    assert WITH_SWAP.moved_bytes(seen, source=1) == 6 * MIB
+    assert WITH_SWAP.moved_bytes(seen, to=1) == 0
+    assert WITH_SWAP.moved_bytes(seen, to=0) == 4 * MIB
+
+
 def evicts(seen: Measurement) -> Want:
     return decide(seen, limits=WITH_SWAP).wants[OUT.id]
 

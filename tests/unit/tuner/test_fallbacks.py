@@ -257,6 +257,15 @@ def test_pages_to_both_sockets_keep_to_one_rate() -> None:
     assert state.pages.debts_bytes["promote-pages-2-1"] == pytest.approx(over)
 
 
+def test_what_is_only_cleared_has_not_moved() -> None:
+    limits = replace(LIMITS, sweeps=sweeps())
+    each = {one.id: SchemeMeasurement(MIB, MIB, 1, 0.02) for one in limits.sweeps}
+    seen = replace(reading(), sweeps=each)
+    moving = [one for one in limits.sweeps if one.moves and one.node == 2]
+    assert any(one.node == 2 and not one.moves for one in limits.sweeps)
+    assert limits.moved_bytes(seen, source=2) == len(moving) * MIB
+
+
 def test_pages_that_find_a_place_near_hold_back_regions_too() -> None:
     visited = replace(LIMITS, sweeps=sweeps())
     full_s = {0: 2 * REFUSED_S, 1: 0.0}
