@@ -1,11 +1,11 @@
 """Frozen dataclasses that cost little to define, to make and to copy.
 
 The state of the daemon is frozen, in more than three hundred classes. The standard library compiles
-seven functions for each of them at import, and sets each field of an object by a call that passes
-by the freeze. That was half of the time that the daemon needed to start, and a third of a tick. The
-classes here behave as those of `dataclasses`. An object is filled while it belongs to another class
-that has the same slots and is not frozen, and then becomes one of its own class. The functions that
-are compiled wait for the first object.
+seven functions for each class when it is defined. And while it makes an object, it sets each field
+by a slow call, because the object refuses a plain assignment. That was half of the time that the
+modules of the daemon took to load. The classes here behave as those of `dataclasses`. A new object
+first belongs to another class, which has the same slots and is not frozen. When all fields are set,
+it becomes one of its own class. Functions are compiled when the first object is made.
 
 Only plain classes are made in this way: frozen, with slots, with no base and no `__post_init__`.
 The standard library makes all others.
@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    # A type checker knows the fields of the class only so.
+    # A type checker knows what the standard library's decorator does.
     from dataclasses import dataclass, replace
 else:
 
@@ -44,7 +44,7 @@ else:
 
 
 def _is_plain(kind: type) -> bool:
-    """Say whether a class has fields and nothing that the cheap way does not know.
+    """Return whether a class is one that can be made here.
 
     An object can change its class only if both have the same slots and no other base. A class with
     `__post_init__` wants it called.
@@ -59,10 +59,10 @@ def _defined(plain: type) -> type:
     kind = cast("Any", dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(plain))
     # `dataclasses` would add a `__setattr__` compiled for this class.
     kind.__dataclass_params__.frozen = True
-    every = tuple(one.name for one in dataclasses.fields(kind))
-    shown = tuple(one.name for one in dataclasses.fields(kind) if one.repr)
-    values = _values_of(every)
-    compared = _values_of(tuple(one.name for one in dataclasses.fields(kind) if one.compare))
+    fields = dataclasses.fields(kind)
+    shown = tuple(one.name for one in fields if one.repr)
+    values = _values_of(tuple(one.name for one in fields))
+    compared = _values_of(tuple(one.name for one in fields if one.compare))
 
     def new(_kind: type, /, *given: Any, **named: Any) -> Any:
         # The first object of the class. Every later one is made by the compiled function.

@@ -174,17 +174,22 @@ class RealSysfs:
 def _whole(fd: int, path: str) -> bytes:
     """Return the content of an open file."""
     first = os.pread(fd, READ_BYTES, 0)
-    if len(first) < SHORT_BYTES and path.startswith(ENDS_SHORT):
+    if _is_last(first, path):
         return first
-    # The types of the kernel are 1500 pages: to add each page to those before would copy 4 GB.
+    # The types of the kernel are more than a thousand pages. To add each page to those before would
+    # copy 4 GB.
     return b"".join((first, *_more(fd, path, len(first))))
+
+
+def _is_last(chunk: bytes, path: str) -> bool:
+    return len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT)
 
 
 def _more(fd: int, path: str, at: int) -> Iterator[bytes]:
     """Yield what follows in an open file: a read returns at most a page or a record of it."""
     while chunk := os.pread(fd, READ_BYTES, at):
         yield chunk
-        if len(chunk) < SHORT_BYTES and path.startswith(ENDS_SHORT):
+        if _is_last(chunk, path):
             return
         at += len(chunk)
 

@@ -63,6 +63,11 @@ class OwnEquality:
 
 
 @dataclass(frozen=True, slots=True)
+class WithoutFields:
+    SEEN: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     share: float
 
@@ -227,6 +232,14 @@ def test_a_class_that_checks_its_values_still_does() -> None:
     assert replace(Checked(0.5), share=1.0) == Checked(1.0)
     with pytest.raises(ValueError, match="2"):
         replace(Checked(0.5), share=2.0)
+
+
+def test_a_class_may_have_no_fields() -> None:
+    twin = standard(WithoutFields)
+    assert costs_little(WithoutFields)
+    assert WithoutFields() == replace(WithoutFields())
+    assert hash(WithoutFields()) == hash(twin())
+    assert repr(WithoutFields()) == repr(twin())
 
 
 def test_other_classes_are_those_of_dataclasses() -> None:

@@ -26,7 +26,7 @@ class Limit:
     longest_s: float
     growth: float = GROWTH
     idle_allows: bool = False
-    """Whether memory of the fast node is idle for so long that the longest lag is allowed."""
+    """Whether the idle time allows the longest lag that a round allows."""
 
 
 def is_roomy(room: Room) -> bool:
@@ -35,9 +35,10 @@ def is_roomy(room: Room) -> bool:
 
 
 def leaves_room(room: Room, lag: Limit, expected_bytes: float) -> bool:
-    """Return whether room is left beside that for what is `expected` to come up.
+    """Return whether more room is free than the next rounds need.
 
-    Else room is left only beside the whole room ahead, because to make more takes long.
+    If much memory is idle for long, room is made as soon as it is needed. Then the next rounds need
+    room for what is `expected` to come up. Else all of the room ahead is kept for them.
     """
     return _left_bytes(room, expected_bytes if lag.idle_allows else room.ahead_bytes) > 0
 
