@@ -99,6 +99,7 @@ class Scheme:
         self._quota = self._known_quota()
         quota = spec.quota
         self._has_quota = bool(quota.bytes or quota.ms or quota.goals)
+        self._alike = not (quota.weight_nr_accesses or quota.weight_age)
         self._limited_at_zero = self._has_quota and not self.quirks.zero_quota_unlimited
         asked = spec.core_filters or (spec.ops_filters and self.quirks.stat_runs_filters)
         self._only_counts = spec.action is Action.stat and not asked
@@ -224,6 +225,9 @@ class Scheme:
     def _set_min_score(self, apply_context: ApplyContext) -> None:
         if self.full(apply_context.min_region):
             return  # no region is visited until the next window, which sets the score again
+        if self._alike:
+            self.quota_state.min_score = 0  # all regions have the same score, so each has enough
+            return
         histogram = [0] * (kernel_math.MAX_SCORE + 1)
         for regions in apply_context.targets:
             for region in regions:
@@ -265,7 +269,9 @@ class Scheme:
     def wants(self, region: Region, apply_context: ApplyContext) -> bool:
         """True if pattern fits and, with a quota, the score is enough (damos_valid_target())."""
         return self.fits(region) and (
-            not self.limited() or self.score(region, apply_context) >= self.quota_state.min_score
+            self._alike
+            or not self.limited()
+            or self.score(region, apply_context) >= self.quota_state.min_score
         )
 
     def skips(self, regions: list[Region], index: int, target: int, min_region: int) -> int | None:
