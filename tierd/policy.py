@@ -444,12 +444,15 @@ def _sweeps(sources: _Sources, node: Node, by_region: tuple[Migration, ...]) -> 
     # Without `temporal` a quota could only grow step by step.
     gated = not tuners.has_temporal(sources.capabilities)
     shares = sources.shares(node)
+    sample_us, regions = sources.intervals.sample_us, _nr_regions(sources, node).max
+    window_us = sampling.sweep_window_us(sample_us, regions, gated=gated)
     return visits.sweeps(
         by_region,
         page_bytes=sources.topology.page_bytes,
         round_bytes=sum(part.end - part.start for part in node.addresses()),
-        window_us=min(sources.window_us, sampling.sweep_window_us(sources.intervals)),
-        samples_per_s=sampling.rate_hz(_nr_regions(sources, node).max, sources.intervals.sample_us),
+        window_us=min(sources.window_us, window_us),
+        first_lag_us=min(sources.window_us, sampling.first_lag_us(sample_us)),
+        samples_per_s=sampling.rate_hz(regions, sample_us),
         gated=gated,
         also=visits.takes_hot(sources.config, shares=shares, hints=sources.hints, gated=gated),
     )

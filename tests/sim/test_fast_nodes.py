@@ -71,7 +71,7 @@ def test_what_came_up_stays_where_rounds_go_to_two_nodes_in_turn(first_s: int) -
     made = two_sockets(*events, config=DEMAND, cell_pages=2048)
     made.run(first_s)
     served: list[float] = []
-    for second in range(15, 30):
+    for second in range(16, 30):
         made.do(first_s + second, lambda: served.append(store.served(made.kernel.memory, 1)))
     made.run(first_s + 30)
     assert min(served) >= 0.68

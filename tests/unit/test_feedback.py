@@ -29,6 +29,22 @@ from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, Scheme
 from tierd.tuner.round import READY_BYTES
 from tierd.tuner.throttle import FADE, KEEP, Input, InputInForce, ScheduledInput
 
+SWEEP = Sweep(
+    id="down",
+    visit=Visit.demote,
+    node=0,
+    target_node=1,
+    kdamond=0,
+    scheme=5,
+    quota_bytes=MIB,
+    window_us=100_000,
+    first_lag_us=100_000,
+    page_bytes=PAGE_BYTES,
+    round_bytes=9 * MIB,
+    samples_per_s=100,
+    gated=False,
+)
+
 
 def promotion(metric: Metric, target_bp: int) -> Migration:
     return migration(Direction.promote, 1, 0, Aim(metric, 0, target_bp), 2_000_000)
@@ -232,7 +248,7 @@ def test_a_glance_without_a_measurement_says_nothing() -> None:
 
 
 def test_a_sweep_that_opens_is_not_closed_before_its_first_window() -> None:
-    sweep = Sweep("down", Visit.demote, 0, 1, 0, 5, MIB, 100_000, PAGE_BYTES, 9 * MIB, 100, False)
+    sweep = replace(SWEEP, gated=False)
     window_s = sweep.window_us / 1e6
     opens = Input(OPEN_INPUT, CLOSED_INPUT, 1)
     late = feedback.written(Tuning(), [(sweep, opens)], 0.3, 0.9)
@@ -242,7 +258,7 @@ def test_a_sweep_that_opens_is_not_closed_before_its_first_window() -> None:
 
 
 def test_a_sweep_that_becomes_slower_was_open_before() -> None:
-    sweep = Sweep("down", Visit.demote, 0, 1, 0, 5, MIB, 100_000, PAGE_BYTES, 9 * MIB, 100, True)
+    sweep = replace(SWEEP, gated=True)
     window_s = sweep.window_us / 1e6
     known = Tuning(in_force={sweep.id: InputInForce(0.0, 4096, OPEN_INPUT)})
     slower = Input(OPEN_INPUT + TARGET // 4, CLOSED_INPUT, 1)

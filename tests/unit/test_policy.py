@@ -40,7 +40,7 @@ from tierd.plans.sampling import (
     DEMAND_COLD_AGE,
     DEMAND_COLD_US_MIN,
     DEMAND_SAMPLE_US_MAX,
-    SWEEP_WINDOW_SAMPLES,
+    FIRST_LAG_SAMPLES,
 )
 from tierd.topology import Topology
 
@@ -204,16 +204,24 @@ def test_each_node_is_visited_by_what_it_has_a_neighbour_for() -> None:
     }
 
 
-def test_the_window_of_sweeps_is_some_samples() -> None:
-    for gib in (16, 512):
-        fast, slow = TWO.nodes
-        (first,) = fast.ranges
-        large = replace(first, end=first.start + (gib << 30))
-        nodes = (replace(fast, size_bytes=gib << 30, ranges=(large,)), slow)
-        plan = policy.plan(replace(TWO, nodes=nodes), ALL, Config())
-        sample_us = plan.kdamonds[0].context.intervals.sample_us
-        assert {one.window_us for one in plan.sweeps} == {SWEEP_WINDOW_SAMPLES * sample_us}
-        assert all(one.window_us > sample_us for one in plan.of_regions)
+@pytest.mark.parametrize(
+    ("gib", "sample_ms", "samples"), [(1, 5, 1), (4, 6, 2), (16, 20, 2), (512, 20, 4)]
+)
+def test_the_window_of_sweeps_is_short_where_regions_are_few(
+    gib: int, sample_ms: int, samples: int
+) -> None:
+    fast, slow = TWO.nodes
+    (first,) = fast.ranges
+    large = replace(first, end=first.start + (gib << 30))
+    nodes = (replace(fast, size_bytes=gib << 30, ranges=(large,)), slow)
+    for can, windows in ((ALL, samples), (without(Feature.fail_charge), FIRST_LAG_SAMPLES)):
+        plan = policy.plan(replace(TWO, nodes=nodes), can, Config())
+        mine = [one for one in plan.sweeps if one.node == fast.id]
+        assert plan.kdamonds[0].context.intervals.sample_us == sample_ms * 1000
+        assert {one.window_us for one in mine} == {1000 * sample_ms * windows}
+        lags_us = {one.first_lag_us for one in plan.sweeps}
+        assert lags_us == {1000 * sample_ms * FIRST_LAG_SAMPLES}
+        assert all(one.window_us > max(lags_us) for one in plan.of_regions)
 
 
 def test_a_sweep_is_closed_at_first_and_limited() -> None:

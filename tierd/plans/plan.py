@@ -198,6 +198,8 @@ class Sweep:
     quota_bytes: int
     """The memory that it visits in one window."""
     window_us: int
+    first_lag_us: int
+    """How long before the visit of a page another sweep clears it, at first: a window or more."""
     page_bytes: int
     round_bytes: int
     """The memory that it visits in one round."""

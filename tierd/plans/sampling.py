@@ -28,8 +28,13 @@ DEMAND_SAMPLE_US_MAX = 20_000
 # window reacts fast. It is one shortest aggregation: a shorter window would see the same counts.
 DEMAND_WINDOW_US = 100_000
 
-# The window of sweeps, in samples. DAMON goes through all regions in each window.
-SWEEP_WINDOW_SAMPLES = 4
+# The first lag of promotion by page, in samples.
+FIRST_LAG_SAMPLES = 4
+
+# A window of sweeps is the shortest lag that there can be. In each window DAMON goes through all
+# regions, for each sweep: so many regions per second at most, if windows are no longer than the
+# first lag.
+SWEPT_REGIONS_PER_S = 30_000
 
 # Samples per second of a kdamond whose interval does not change, if the longest interval allows it.
 # At a microsecond each they take a twentieth of a processor.
@@ -145,9 +150,21 @@ def window_us(config: Config, loop: Controller, intervals: Intervals, *, newer: 
     return min(wanted_us, goal.aggrs * intervals.samples * goal.min_sample_us)
 
 
-def sweep_window_us(intervals: Intervals) -> int:
-    """Return the window of sweeps, which is the shortest lag of those that promote."""
-    return SWEEP_WINDOW_SAMPLES * intervals.sample_us
+def first_lag_us(sample_us: int) -> int:
+    """Return the first lag of promotion by page."""
+    return FIRST_LAG_SAMPLES * sample_us
+
+
+def sweep_window_us(sample_us: int, regions_most: int, *, gated: bool) -> int:
+    """Return the window of the sweeps of a node with so many regions at most.
+
+    Sweeps that are `gated` are opened by a commit. That takes a tenth of a second and more, so a
+    window that is shorter than the first lag would be of no use.
+    """
+    if gated:
+        return first_lag_us(sample_us)
+    samples = ceil(regions_most * 1e6 / SWEPT_REGIONS_PER_S / sample_us)
+    return sample_us * min(FIRST_LAG_SAMPLES, samples)
 
 
 def wants_tuning(config: Config) -> bool:

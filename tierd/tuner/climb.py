@@ -7,7 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 from math import inf
 
-from tierd.frozen import dataclass
+from tierd.frozen import dataclass, replace
 from tierd.tuner.climb_heat import ClimbHeat
 from tierd.tuner.gain import REST_S_MAX, Gain
 from tierd.tuner.gate import YIELD_FIRST, Room, Seen
@@ -50,6 +50,11 @@ VAIN_ROUNDS = 2
 LASTED_TIMES = 4.0
 
 
+# If so many of the pages that are visited were touched within the least lag, it is too long to tell
+# which of them are hot.
+MANY_YOUNG = 0.25
+
+
 class Stage(StrEnum):
     """Where the round of a climb is."""
 
@@ -75,8 +80,10 @@ class Climb:
     """Promotion by page from one node."""
 
     lag_s: float = 0.0
-    """How long before its visit a page is cleared, if that is more than a window. The page comes up
-    if it was touched in this time."""
+    """How long before its visit a page is cleared, if that is more than the least. The page comes
+    up if it was touched in this time."""
+    least_s: float = inf
+    """The least lag, if that is less than the first one."""
     stage: Stage = Stage.rests
     stage_s: float = 0.0
     """How long it has been in this stage."""
@@ -189,7 +196,27 @@ class Climb:
         """Return within which time a page must have been touched to come up."""
         if self.stage is Stage.goes_round:
             return seen.round_s
-        return max(seen.window_s, self.lag_s)
+        return self.wants_lag_s(seen)
+
+    def least_lag_s(self, seen: Seen) -> float:
+        """Return the least lag: the first one, if that was not too long."""
+        return max(seen.window_s, min(seen.first_lag_s, self.least_s))
+
+    def wants_lag_s(self, seen: Seen) -> float:
+        """Return how long before its visit a page should be cleared."""
+        return max(self.least_lag_s(seen), self.lag_s)
+
+    def shorter(self, seen: Seen) -> "Climb":
+        """Return a climb with half of the lag, because too much came up.
+
+        If many pages look young even in the least lag, that is halved too. The rounds before could
+        not tell these pages apart, so they do not count.
+        """
+        least_s = self.least_lag_s(seen)
+        if self.lag_s > least_s or self.yield_share < MANY_YOUNG or least_s <= seen.window_s:
+            return replace(self, lag_s=max(least_s, self.lag_s / 2))
+        least_s = max(seen.window_s, least_s / 2)
+        return replace(self, lag_s=least_s, least_s=least_s, rounds_since_rise=0, vain_rounds=0)
 
     def ahead_bytes(self, most_bytes: float) -> float:
         """Return the room that should be there for the next pages: so much at most."""

@@ -150,9 +150,9 @@ def _begun(now: Climb) -> Climb:
 
 def _clearing(now: Climb, seen: Seen) -> tuple[Climb, Gates]:
     """Open the sweep that clears, and later the other one, so that it is behind by the lag."""
-    if distance.start_together(now.lag_s, seen):
+    if distance.start_together(now.wants_lag_s(seen), seen):
         return _opened(now, seen)
-    lacks = distance.lag_bytes(now.lag_s, seen) - seen.behind_bytes
+    lacks = distance.lag_bytes(now.wants_lag_s(seen), seen) - seen.behind_bytes
     if not distance.is_close(seen):
         # What it would visit was cleared long ago, so all of it would look young. So the other
         # sweep goes around the node once, and comes up from behind.
@@ -168,9 +168,8 @@ def _leading(now: Climb, seen: Seen, bytes_: float) -> tuple[Climb, Gates]:
 
     Less, if the lag becomes shorter meanwhile.
     """
-    led = replace(
-        now, follows_at_bytes=now.cleared_bytes + bytes_ - distance.lag_bytes(now.lag_s, seen)
-    )
+    lag_bytes = distance.lag_bytes(now.wants_lag_s(seen), seen)
+    led = replace(now, follows_at_bytes=now.cleared_bytes + bytes_ - lag_bytes)
     after, gates = _opening(_enter(led, Stage.clears, inf), seen, seen.bytes_per_s)
     return after, {**gates, Visit.clear: OPEN}
 
@@ -181,7 +180,8 @@ def _opening(now: Climb, seen: Seen, bytes_per_s: float) -> tuple[Climb, Gates]:
     That is decided by where it is, and not by when it should be there: it may be slow. What it has
     not cleared yet would all look young.
     """
-    left_bytes = now.follows_at_bytes + distance.lag_bytes(now.lag_s, seen) - now.cleared_bytes
+    lag_bytes = distance.lag_bytes(now.wants_lag_s(seen), seen)
+    left_bytes = now.follows_at_bytes + lag_bytes - now.cleared_bytes
     if left_bytes <= 0:
         return _enter(now, Stage.takes), {Visit.promote: OPEN}
     after_s = left_bytes / min(seen.bytes_per_s, bytes_per_s)
@@ -193,7 +193,7 @@ def _opening(now: Climb, seen: Seen, bytes_per_s: float) -> tuple[Climb, Gates]:
 
 
 def _opened(now: Climb, seen: Seen, gate: Gate = OPEN) -> tuple[Climb, Gates]:
-    return _enter(now, Stage.takes), distance.opened(now.lag_s, seen, gate)
+    return _enter(now, Stage.takes), distance.opened(now.wants_lag_s(seen), seen, gate)
 
 
 def _holding(now: Climb, seen: Seen, room: Room) -> tuple[Climb, Gates]:
@@ -264,7 +264,7 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
     if full or now.is_over(seen.round_bytes):
         if full and _came_too_much(now, room):
             # A page must be hotter from now on.
-            now = replace(now, lag_s=max(seen.window_s, now.lag_s / 2))
+            now = now.shorter(seen)
         if together:
             return _stopping(now, seen, room, lag)
         return _held(now, seen) if full and not drains else _draining(now, seen)
@@ -277,7 +277,7 @@ def _taking(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gate
             return _leading(now, seen, longer_s * seen.bytes_per_s)
     gate = until(spare_bytes, now.yield_share, seen)
     later = replace(gate, after_s=gate.after_s + drain_s) if drains and gate != OPEN else gate
-    return now, distance.kept(now.lag_s, seen, promote=later, clear=gate)
+    return now, distance.kept(now.wants_lag_s(seen), seen, promote=later, clear=gate)
 
 
 def _stopping(now: Climb, seen: Seen, room: Room, lag: Limit) -> tuple[Climb, Gates]:
@@ -303,7 +303,7 @@ def _keeps_to_rate(now: Climb) -> bool:
 
 def _lapped(now: Climb, seen: Seen, lag: Limit) -> tuple[Climb, float]:
     """Return a climb after a lap, and how much longer its lag is."""
-    before_s = max(seen.window_s, now.lag_s)
+    before_s = now.wants_lag_s(seen)
     lag_s = max(before_s, _next_lag_s(now, seen, lag, now.lap_waited_s, now.lap_s))
     return replace(now, lag_s=lag_s, lap_s=0.0, lap_waited_s=0.0), lag_s - before_s
 
@@ -312,7 +312,7 @@ def _next_lag_s(now: Climb, seen: Seen, lag: Limit, waited_s: float, ran_s: floa
     """Return the lag after a lap or a round: longer, if there was room for what came up."""
     if (now.in_vain and now.brought) or _lacked_room(waited_s, ran_s):
         return now.lag_s
-    return min(max(seen.window_s, now.lag_s) * lag.growth, lag.longest_s)
+    return min(now.wants_lag_s(seen) * lag.growth, lag.longest_s)
 
 
 def _lacked_room(waited_s: float, ran_s: float) -> bool:
@@ -417,6 +417,7 @@ def _anew(now: Climb) -> Climb:
     anew = replace(
         now,
         rest_s=0.0,
+        least_s=inf,
         fills=False,
         expects_bytes=inf,
         heat=now.heat.anew(),

@@ -276,6 +276,7 @@ def _tick(measurement: Measurement, limits: Limits, rooms: Mapping[int, Room]) -
         known = seen.get(sweep.node) or Seen(
             seconds=measurement.seconds,
             window_s=did.window_s,
+            first_lag_s=did.window_s * sweep.first_lag_us / sweep.window_us,
             round_bytes=sweep.round_bytes,
             bytes_per_s=sweep.quota_bytes / did.window_s,
             gated=sweep.gated,

@@ -4,7 +4,7 @@ One sweep makes the pages old in the order of their addresses, and another visit
 time is over. A page that was not touched in between goes down.
 """
 
-from math import exp, exp2, inf
+from math import exp, exp2, inf, log
 
 from tierd.frozen import dataclass, replace
 from tierd.plans.plan import Sweep, Visit
@@ -28,18 +28,25 @@ YIELD_ENOUGH = 0.25
 GROWTH = 0.5
 CALM_GROWTH = 0.25
 
-# By what factor the idle time may become longer at once, for the sake of the lag: the lag doubles.
+# By what factor the idle time may become longer at once, for the sake of the lag, at most: the lag
+# doubles.
 LONGER = 2.0
 
-# A sweep that follows another one begins when the memory that it visits next was cleared a whole
-# idle time ago. It stops only when that was less than this share of the idle time ago, because the
-# idle time may have grown meanwhile.
+# A sweep that follows another one begins when the memory that it visits next was cleared this share
+# of the idle time ago: one tick may be as long as the idle time, so the next one may be much later.
+# It stops only when that was less than CLOSE_SHARE ago, because the idle time may have grown.
+BEGIN_SHARE = 0.9
 CLOSE_SHARE = 0.75
 
 # The sweep that clears should be ahead by this share of a round at most. Either may be closed late.
 # If it is ahead by more than BEHIND_SHARE_MAX, it counts as overtaken by the other one.
 AHEAD_SHARE_MAX = 0.4
 BEHIND_SHARE_MAX = 0.8
+
+# The largest share that went down is forgotten within about this part of a round. Where a commit
+# closes a sweep, that is late, so there it is a whole round.
+FORGET_ROUNDS = 0.25
+FORGET_ROUNDS_GATED = 1.0
 
 # If memory was cleared longer ago than this many idle times, the share of it that goes down is not
 # averaged: hardly any of it is still untouched.
@@ -111,8 +118,8 @@ class Descent:
     yield_age_s: float = 0.0
     """How long what was visited lately had been untouched, if it went down."""
     yield_most: float = 1.0
-    """The highest such share in about the last round. Memory of the kernel, of which nothing goes
-    down, may be followed by memory that is all idle."""
+    """The highest such share lately. Memory of the kernel, of which nothing goes down, may be
+    followed by memory that is all idle."""
 
 
 NO_DESCENT = Descent()
@@ -123,13 +130,14 @@ def _visited(before: Descent, seen: Seen) -> Descent:
     visited = seen.visited_bytes.get(Visit.demote, 0)
     moved = seen.moved_bytes.get(Visit.demote, 0)
     lately = yield_share(before.yield_share, seen, Visit.demote)
+    forgets = FORGET_ROUNDS_GATED if seen.gated else FORGET_ROUNDS
     return replace(
         before,
         visited_bytes=before.visited_bytes + visited,
         yield_share=lately,
         yield_age_s=_age_s(before, seen) if visited else before.yield_age_s,
         found=moved / visited if visited else None,
-        yield_most=max(lately, before.yield_most * exp(-visited / seen.round_bytes)),
+        yield_most=max(lately, before.yield_most * exp(-visited / forgets / seen.round_bytes)),
     )
 
 
@@ -167,8 +175,11 @@ def may_be_s(now: Descent) -> float:
     While much of what is visited goes down, still more pages are idle than room is wanted.
     """
     # The share that is idle for twice as long is about the square of the share.
-    many = now.yield_share**LONGER >= YIELD_ENOUGH
-    return min(IDLE_S_MAX, LONGER * now.learned_s) if many else now.learned_s
+    if now.yield_share**LONGER >= YIELD_ENOUGH:
+        longer = LONGER
+    else:
+        longer = max(1.0, log(YIELD_ENOUGH) / log(max(YIELD_MIN, now.yield_share)))
+    return min(IDLE_S_MAX, longer * now.learned_s)
 
 
 def at_least(before: Descent, idle_s: float) -> Descent:
@@ -190,7 +201,7 @@ def follow(before: Descent, seen: Seen, wanted: Wanted) -> tuple[Descent, Gates]
     now = replace(now, cleared=_cleared(now, seen))
     if now.visited_bytes >= seen.round_bytes:
         now = replace(now, visited_bytes=0, rounds=now.rounds + 1)
-    close = CLOSE_SHARE if before.follows else 1.0
+    close = CLOSE_SHARE if before.follows else BEGIN_SHARE
     left_s = close * now.idle_s - _age_s(now, seen)
     opens = _opens(before, wanted)
     follows = bool(now.cleared) and left_s <= 0 and opens and not wanted.waits

@@ -144,6 +144,8 @@ class Seen:
     round_bytes: int
     bytes_per_s: float
     """How fast a sweep visits memory."""
+    first_lag_s: float = 0.0
+    """How long the lag is at first, if that is more than a window."""
     gated: bool = False
     """Whether commits open sweeps."""
     is_long: bool = False

@@ -305,7 +305,7 @@ def _climbed(
     # A lag that is longer because there is room asks for no other idle time.
     above = descent.at_least(above, min(IDLE_PER_LAG * after.lag_s, idle_s))
     if after.rounds_since_rise:
-        above = descent.at_least(above, after.idle_per_lag * seen.window_s)
+        above = descent.at_least(above, after.idle_per_lag * after.least_lag_s(seen))
     if before.calm and not after.calm:
         above = descent.woken(above)
     ids = {Visit.promote: sweep.id, Visit.clear: clear.id}

@@ -1,7 +1,7 @@
 """A descent visits pages when room is wanted, the idle time after they were made old."""
 
 from dataclasses import replace
-from math import exp, inf
+from math import exp, inf, log
 
 import pytest
 
@@ -9,8 +9,11 @@ from tierd.plans.plan import Sweep, Visit
 from tierd.tuner import descent
 from tierd.tuner.descent import (
     AHEAD_SHARE_MAX,
+    BEGIN_SHARE,
     CALM_GROWTH,
     CLOSE_SHARE,
+    FORGET_ROUNDS,
+    FORGET_ROUNDS_GATED,
     GROWTH,
     IDLE_S_FIRST,
     IDLE_S_MAX,
@@ -39,6 +42,7 @@ SWEEP = Sweep(
     scheme=0,
     quota_bytes=SPEED // 10,
     window_us=100_000,
+    first_lag_us=100_000,
     page_bytes=4096,
     round_bytes=ROUND,
     samples_per_s=0.0,
@@ -78,7 +82,7 @@ def test_what_waits_for_room_below_is_made_old_meanwhile() -> None:
     after, gates = descent.follow(cleared(IDLE_S), ahead(AHEAD / 2), waits)
     assert gates == {Visit.age: OPEN, Visit.demote: CLOSED}
     assert "no room on node 1" in descent.reason(after, SWEEP, waits, CLOSED)
-    almost = cleared(IDLE_S - 0.75)
+    almost = cleared(BEGIN_SHARE * IDLE_S - 0.75)
     assert descent.follow(almost, ahead(0.1 * SPEED), waits)[1][Visit.demote] == CLOSED
 
 
@@ -92,13 +96,15 @@ def test_it_closes_before_the_next_tick_if_the_room_will_be_made() -> None:
 
 
 def test_memory_of_the_kernel_may_be_followed_by_memory_that_is_all_idle() -> None:
-    """What goes down falls at once, and what tierd is ready for falls within a round."""
-    now = cleared(IDLE_S)
-    for _ in range(30):
-        seen = replace(SEEN, behind_bytes=AHEAD, visited_bytes={Visit.demote: ROUND // 30})
-        now, _ = descent.follow(now, seen, wants(ROUND))
-    assert now.yield_share < 0.05
-    assert now.yield_most == pytest.approx(exp(-1), rel=0.01)
+    """What goes down falls at once. What tierd is ready for falls later, and last where it is
+    closed late."""
+    for gated, rounds in ((False, FORGET_ROUNDS), (True, FORGET_ROUNDS_GATED)):
+        now, part = cleared(IDLE_S), int(rounds * ROUND) // 30
+        for _ in range(30):
+            seen = replace(SEEN, behind_bytes=AHEAD, visited_bytes={Visit.demote: part})
+            now, _ = descent.follow(now, replace(seen, gated=gated), wants(ROUND))
+        assert now.yield_share < 0.9 * now.yield_most
+        assert now.yield_most == pytest.approx(exp(-1), rel=0.01)
     _, gates = descent.follow(
         cleared(IDLE_S, yield_share=0.1, yield_most=0.5), ahead(AHEAD), wants(5 * MIB)
     )
@@ -148,9 +154,9 @@ def test_only_what_is_reached_until_the_next_tick_is_asked_for_its_age() -> None
 
 def test_the_idle_time_may_double_while_most_of_what_is_visited_goes_down() -> None:
     """What is idle for twice as long is about the square of the share."""
-    for share, times in ((1.0, LONGER), (0.6, LONGER), (0.4, 1.0)):
+    for share, times in ((1.0, LONGER), (0.6, LONGER), (0.4, log(0.25) / log(0.4)), (0.1, 1.0)):
         now = Descent(learned_s=4.0, yield_share=share)
-        assert descent.may_be_s(now) == 4.0 * times
+        assert descent.may_be_s(now) == pytest.approx(4.0 * times)
     assert descent.may_be_s(Descent(learned_s=IDLE_S_MAX)) == IDLE_S_MAX
     assert descent.at_least(Descent(learned_s=4.0), 6.0).learned_s == 6.0
     assert descent.at_least(Descent(learned_s=4.0), 2.0).learned_s == 4.0
@@ -220,9 +226,9 @@ def test_it_waits_again_when_what_comes_next_was_cleared_later() -> None:
     now, gates = descent.follow(now, seen, wants(ROUND))
     assert gates[Visit.demote] == CLOSED
     assert now.cleared == (Piece(MIB / 2, pieces[1].at_s),)
-    almost = cleared(IDLE_S - 1)
+    almost = cleared(BEGIN_SHARE * IDLE_S - 1)
     assert not descent.follow(almost, ahead(AHEAD / 2), wants(ROUND))[0].follows, (
-        "the whole idle time"
+        "nearly the whole idle time"
     )
 
 
@@ -266,21 +272,21 @@ def test_both_sweeps_are_closed_while_it_is_held() -> None:
 
 def test_it_does_not_wait_for_the_next_tick_if_little_is_visited_until_then() -> None:
     """More than what lacks could go down, and nobody would close the sweep."""
-    almost = cleared(IDLE_S - 0.75)
-    for lacks, opens in ((SPEED / 2, True), (SPEED / 4, True), (SPEED / 5, False)):
+    almost = cleared(BEGIN_SHARE * IDLE_S - 0.75)
+    for lacks, opens in ((SPEED / 2, True), (SPEED / 4 + 1, True), (SPEED / 5, False)):
         gate = descent.follow(almost, ahead(0.1 * SPEED), wants(lacks))[1][Visit.demote]
         assert not gate.is_open
         assert gate.then_open is opens
     gate = descent.follow(almost, ahead(0.1 * SPEED), wants(ROUND))[1][Visit.demote]
     assert gate.after_s == pytest.approx(0.25)
-    early = cleared(IDLE_S - 1.25)
+    early = cleared(BEGIN_SHARE * IDLE_S - 1.25)
     assert descent.follow(early, ahead(0.1 * SPEED), wants(ROUND))[1][Visit.demote] == CLOSED
 
 
 def test_memory_was_cleared_at_least_as_long_ago_as_the_way_between_the_sweeps_takes() -> None:
     """A tick does not say when in it memory was cleared."""
     now = cleared(0.0, idle_s=1.0)
-    assert descent.follow(now, ahead(0.9 * SPEED), wants(ROUND))[0].follows is False
+    assert descent.follow(now, ahead(0.85 * SPEED), wants(ROUND))[0].follows is False
     assert descent.follow(now, ahead(1.1 * SPEED), wants(ROUND))[0].follows is True
 
 

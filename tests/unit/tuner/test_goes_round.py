@@ -156,8 +156,8 @@ def test_a_page_that_is_young_was_touched_within_the_round() -> None:
 def test_what_it_does_is_told() -> None:
     sweep = Sweep(
         "promote-pages-1-0", Visit.promote, node=1, target_node=0, kdamond=1, scheme=0,
-        quota_bytes=10 * MIB, window_us=100_000, page_bytes=4096, round_bytes=ROUND,
-        samples_per_s=0.0, gated=False,
+        quota_bytes=10 * MIB, window_us=100_000, first_lag_us=100_000, page_bytes=4096,
+        round_bytes=ROUND, samples_per_s=0.0, gated=False,
     )  # fmt: skip
     told = climb_words.reason(going(0.25), sweep, ROOMY_ROOM)
     assert told == (

@@ -49,8 +49,8 @@ def test_visits_make_room_where_a_round_at_twice_the_rate_is_short(
     round_bytes = int(rounds * LONG_ROUND_S * VISITED_PER_RATE * RATE)
     quota_bytes = int(times * VISITED_PER_RATE * RATE / 10)
     sweep = Sweep(
-        "demote-pages-0-1", Visit.demote, 0, 1, 0, 2, quota_bytes, 100_000, PAGE_BYTES,
-        round_bytes, 1.0, False,
+        "demote-pages-0-1", Visit.demote, 0, 1, 0, 2, quota_bytes, 100_000, 100_000,
+        PAGE_BYTES, round_bytes, 1.0, False,
     )  # fmt: skip
     limits = replace(LIMITS, sweeps=(sweep,))
     habits = {one.id: Habit(0.1) for one in (UP, DOWN)}
