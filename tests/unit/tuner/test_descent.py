@@ -110,7 +110,8 @@ def test_memory_of_the_kernel_may_be_followed_by_memory_that_is_all_idle() -> No
     )
     assert gates[Visit.demote].after_s == pytest.approx(10 * MIB / SPEED)
     found = replace(visited(MIB, MIB), behind_bytes=AHEAD)
-    again, _ = descent.follow(replace(now, yield_share=0.9), found, wants(ROUND))
+    before = cleared(IDLE_S, yield_share=0.9, yield_most=0.4)
+    again, _ = descent.follow(before, found, wants(ROUND))
     assert again.yield_most == again.yield_share > 0.9
 
 
