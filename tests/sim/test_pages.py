@@ -155,6 +155,26 @@ def test_sweeps_that_commits_open_come_as_close_as_the_lag(monkeypatch: pytest.M
     assert min(behind_s for behind_s, _ in late) >= 0
 
 
+@pytest.mark.parametrize(("series", "windows"), [("6.12", 1), ("7.2", 4)])
+def test_the_first_lag_is_as_long_on_each_kernel(
+    monkeypatch: pytest.MonkeyPatch, series: str, windows: int
+) -> None:
+    """Where a commit does not open them, windows are shorter. A busy kdamond makes both longer."""
+    found: list[pages.Seen] = []
+    step = climbing.step
+
+    def spied(before: Climb, seen: pages.Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
+        found.append(seen)
+        return step(before, seen, room, idle_s)
+
+    monkeypatch.setattr(climbing, "step", spied)
+    reads(series, 5, DEMAND)
+    for seen in found:
+        assert seen.first_lag_s == pytest.approx(windows * seen.window_s)
+        assert 0.018 <= seen.first_lag_s <= 0.03
+    assert found
+
+
 @pytest.mark.parametrize("series", ["6.12", "7.2"])
 def test_room_that_lies_unused_is_filled_with_what_is_lukewarm(series: str) -> None:
     """A page is touched every ten seconds on average, and nothing has to go down for it."""

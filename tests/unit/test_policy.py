@@ -224,6 +224,15 @@ def test_the_window_of_sweeps_is_short_where_regions_are_few(
         assert all(one.window_us > max(lags_us) for one in plan.of_regions)
 
 
+def test_a_window_of_sweeps_is_no_longer_than_that_of_regions() -> None:
+    few = Config(sample_us=50_000, aggr_us=100_000, auto_intervals=False)
+    for can in (ALL, without(Feature.fail_charge)):
+        plan = policy.plan(TWO, can, few)
+        longest = max(one.window_us for one in plan.of_regions)
+        assert longest < FIRST_LAG_SAMPLES * few.sample_us
+        assert all(one.window_us <= one.first_lag_us == longest for one in plan.sweeps)
+
+
 def test_a_sweep_is_closed_at_first_and_limited() -> None:
     for can, gated in ((ALL, False), (without(Feature.fail_charge), True)):
         plan = policy.plan(TWO, can, Config())

@@ -68,6 +68,22 @@ def test_else_the_first_lag_is_the_least(changes: dict[str, float], room: Room) 
     assert after.rounds_since_rise == 3
 
 
+def test_the_first_lag_grows_after_a_lap() -> None:
+    """The sweep that promotes waits only for what the lag is longer by."""
+    after, gates = climbing.step(replace(ROUNDS, lap_s=10.0), SEEN, ROOM, IDLE_S)
+    assert after.lag_s == pytest.approx(GROWTH * FIRST_S)
+    assert after.stage is Stage.clears
+    assert gates[Visit.promote].after_s == pytest.approx((GROWTH - 1) * FIRST_S)
+
+
+def test_after_a_hold_sweeps_that_are_the_first_lag_apart_go_on_at_once() -> None:
+    assert pytest.approx(FIRST_S) == SEEN.behind_bytes / SEEN.bytes_per_s
+    after, gates = climbing.step(replace(ROUNDS, stage=Stage.holds), SEEN, ROOM, IDLE_S)
+    assert after.stage is Stage.takes
+    assert gates[Visit.clear] == gates[Visit.promote]
+    assert gates[Visit.clear].is_open
+
+
 def test_a_shorter_lag_grows_from_where_it_is() -> None:
     short_s = SEEN.window_s
     before = replace(ROUNDS, least_s=short_s, lag_s=short_s, lap_s=10.0)

@@ -206,13 +206,16 @@ def test_what_comes_up_does_not_go_down_again_at_once() -> None:
 
 
 def test_from_round_to_round_pages_must_be_idle_for_longer() -> None:
-    """The lag cannot be shorter than a window, so the idle time moves."""
+    """The lag cannot be shorter than the first one, or than a window, so the idle time moves."""
     begun = PagesState(climbs={1: Climb(rounds_since_rise=6)})
     here = tick()
-    state, _ = pages.decide(begun, here)
-    least_s = state.climbs[1].idle_per_lag * here.seen[1].window_s
-    assert state.descents[0].learned_s == pytest.approx(least_s)
-    assert least_s > IDLE_PER_LAG * here.seen[1].window_s
+    for lag_s, windows in ((0.0, 1), (0.4, 4)):
+        seen = {node: replace(one, first_lag_s=lag_s) for node, one in here.seen.items()}
+        state, _ = pages.decide(begun, replace(here, seen=seen))
+        least_s = windows * here.seen[1].window_s
+        wanted_s = state.climbs[1].idle_per_lag * least_s
+        assert state.descents[0].learned_s == pytest.approx(wanted_s)
+        assert wanted_s > IDLE_PER_LAG * least_s
 
 
 @pytest.mark.parametrize(
