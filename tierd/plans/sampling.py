@@ -32,8 +32,8 @@ DEMAND_WINDOW_US = 100_000
 FIRST_LAG_SAMPLES = 4
 
 # A window of sweeps is the shortest lag that there can be. In each window DAMON goes through all
-# regions, for each sweep: so many regions per second at most, if windows are no longer than the
-# first lag.
+# regions, for each sweep. So a window is long enough that this is no more than so many regions a
+# second. But it is never longer than the first lag.
 SWEPT_REGIONS_PER_S = 30_000
 
 # Samples per second of a kdamond whose interval does not change, if the longest interval allows it.

@@ -204,7 +204,11 @@ class Climb:
 
     def wants_lag_s(self, seen: Seen) -> float:
         """Return how long before its visit a page should be cleared."""
-        return max(self.least_lag_s(seen), self.lag_s)
+        return self.lag_between_s(seen.window_s, seen.first_lag_s)
+
+    def lag_between_s(self, window_s: float, first_lag_s: float) -> float:
+        """Return the same for a window and a first lag, as planned or as measured."""
+        return max(window_s, min(first_lag_s, self.least_s), self.lag_s)
 
     def shorter(self, seen: Seen) -> "Climb":
         """Return a climb with half of the lag, because too much came up.

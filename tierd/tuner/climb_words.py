@@ -8,9 +8,8 @@ from tierd.units import format_duration_us
 
 def reason(now: Climb, sweep: Sweep, room: Room) -> str:
     """Return what a climb does now, in words."""
-    least_us = min(sweep.first_lag_us, 1e6 * now.least_s)
-    lag_us = round(max(sweep.window_us, least_us, 1e6 * now.lag_s))
-    touched = f"what is touched within {format_duration_us(lag_us)}"
+    lag_s = now.lag_between_s(sweep.window_us / 1e6, sweep.first_lag_us / 1e6)
+    touched = f"what is touched within {format_duration_us(round(lag_s * 1e6))}"
     match now.stage:
         case Stage.rests if room.stopped:
             return f"closed: {room.stopped}"

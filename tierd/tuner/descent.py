@@ -33,8 +33,9 @@ CALM_GROWTH = 0.25
 LONGER = 2.0
 
 # A sweep that follows another one begins when the memory that it visits next was cleared this share
-# of the idle time ago: one tick may be as long as the idle time, so the next one may be much later.
-# It stops only when that was less than CLOSE_SHARE ago, because the idle time may have grown.
+# of the idle time ago. If it waited for all of it, it would often wait for a whole tick more, and a
+# tick may be as long as the idle time. It stops only when the memory was cleared less than
+# CLOSE_SHARE of the idle time ago, because the idle time may have grown.
 BEGIN_SHARE = 0.9
 CLOSE_SHARE = 0.75
 
@@ -43,8 +44,8 @@ CLOSE_SHARE = 0.75
 AHEAD_SHARE_MAX = 0.4
 BEHIND_SHARE_MAX = 0.8
 
-# The largest share that went down is forgotten within about this part of a round. Where a commit
-# closes a sweep, that is late, so there it is a whole round.
+# The largest share that went down is forgotten within about this part of a round. A commit closes a
+# sweep late, so more may go down than is wanted. There it is a whole round.
 FORGET_ROUNDS = 0.25
 FORGET_ROUNDS_GATED = 1.0
 
