@@ -135,19 +135,29 @@ def test_sweeps_that_open_and_close_are_no_drift(series: str) -> None:
     assert set(found) == {()}
 
 
-def test_sweeps_that_commits_open_come_as_close_as_the_lag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two commits are 0.2 s and more apart, and most pages of this store look young after that."""
-    found: list[tuple[float, float]] = []
+def steps_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Climb, pages.Seen, Climb]]:
+    """Return a list that will have each step of promotion by page: before, seen, and after."""
+    steps: list[tuple[Climb, pages.Seen, Climb]] = []
     step = climbing.step
 
     def spied(before: Climb, seen: pages.Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
         after, gates = step(before, seen, room, idle_s)
-        if before.stage is after.stage is Stage.takes:
-            found.append((seen.behind_bytes / seen.bytes_per_s, after.bar_s(seen)))
+        steps.append((before, seen, after))
         return after, gates
 
     monkeypatch.setattr(climbing, "step", spied)
+    return steps
+
+
+def test_sweeps_that_commits_open_come_as_close_as_the_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two commits are 0.2 s and more apart, and most pages of this store look young after that."""
+    steps = steps_of(monkeypatch)
     reads("6.12", 60, Config(tuner=Tuner.demand, rate_max_bytes_per_s=DEFAULT_RATE), mean_hz=5.0)
+    found = [
+        (seen.behind_bytes / seen.bytes_per_s, after.bar_s(seen))
+        for before, seen, after in steps
+        if before.stage is after.stage is Stage.takes
+    ]
     # It has come closer after the first rounds, in which two commits opened both.
     late = found[len(found) // 2 :]
     assert len(late) >= 10
@@ -160,19 +170,12 @@ def test_the_first_lag_is_as_long_on_each_kernel(
     monkeypatch: pytest.MonkeyPatch, series: str, windows: int
 ) -> None:
     """Where a commit does not open them, windows are shorter. A busy kdamond makes both longer."""
-    found: list[pages.Seen] = []
-    step = climbing.step
-
-    def spied(before: Climb, seen: pages.Seen, room: Room, idle_s: float) -> tuple[Climb, Gates]:
-        found.append(seen)
-        return step(before, seen, room, idle_s)
-
-    monkeypatch.setattr(climbing, "step", spied)
+    steps = steps_of(monkeypatch)
     reads(series, 5, DEMAND)
-    for seen in found:
+    for _, seen, _ in steps:
         assert seen.first_lag_s == pytest.approx(windows * seen.window_s)
         assert 0.018 <= seen.first_lag_s <= 0.03
-    assert found
+    assert steps
 
 
 @pytest.mark.parametrize("series", ["6.12", "7.2"])

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fixtures.pages import PAGE_BYTES
-from tests.fixtures.readings import DOWN, HEADROOM, LIMITS, MARK, MIB, UP, migration, reading
+from tests.fixtures.readings import (
+    DOWN,
+    HEADROOM,
+    LIMITS,
+    MARK,
+    MIB,
+    SWEEP,
+    UP,
+    migration,
+    reading,
+)
 from tierd import feedback
 from tierd.feedback import Tuning
 from tierd.plans.damon import Metric
@@ -19,8 +29,6 @@ from tierd.plans.plan import (
     Controller,
     Direction,
     Migration,
-    Sweep,
-    Visit,
 )
 from tierd.sim import kernel_math
 from tierd.tuner.demand import ControllerState
@@ -28,22 +36,6 @@ from tierd.tuner.gate import Gate
 from tierd.tuner.measurement import Limits, Measurement, NodeMeasurement, SchemeMeasurement
 from tierd.tuner.round import READY_BYTES
 from tierd.tuner.throttle import FADE, KEEP, Input, InputInForce, ScheduledInput
-
-SWEEP = Sweep(
-    id="down",
-    visit=Visit.demote,
-    node=0,
-    target_node=1,
-    kdamond=0,
-    scheme=5,
-    quota_bytes=MIB,
-    window_us=100_000,
-    first_lag_us=100_000,
-    page_bytes=PAGE_BYTES,
-    round_bytes=9 * MIB,
-    samples_per_s=100,
-    gated=False,
-)
 
 
 def promotion(metric: Metric, target_bp: int) -> Migration:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures.readings import SWEEP
 from tests.unit.tuner.test_climb import IDLE_S, JUDGED, ROOM, ROUND, SEEN, SPEED, USED, visited
 from tests.unit.tuner.test_lag import ROOMY_ROOM
-from tierd.plans.plan import Sweep, Visit
+from tierd.plans.plan import Visit
 from tierd.tuner import climb_words, climbing
 from tierd.tuner.climb import IDLE_PER_LAG, Climb, Stage
 from tierd.tuner.gate import CLOSED, OPEN, Seen
@@ -154,11 +155,7 @@ def test_a_page_that_is_young_was_touched_within_the_round() -> None:
 
 
 def test_what_it_does_is_told() -> None:
-    sweep = Sweep(
-        "promote-pages-1-0", Visit.promote, node=1, target_node=0, kdamond=1, scheme=0,
-        quota_bytes=10 * MIB, window_us=100_000, first_lag_us=100_000, page_bytes=4096,
-        round_bytes=ROUND, samples_per_s=0.0, gated=False,
-    )  # fmt: skip
+    sweep = replace(SWEEP, visit=Visit.promote, node=1, target_node=0, round_bytes=ROUND)
     told = climb_words.reason(going(0.25), sweep, ROOMY_ROOM)
     assert told == (
         "uses room that is free, 25% of the round: what was touched since the last round goes up, "

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fixtures.pages import PAGE_BYTES
-from tests.fixtures.readings import DOWN, LIMITS, MIB, RATE, UP, migration, reading
-from tierd.plans.plan import Direction, Migration, Sweep, Visit
+from tests.fixtures.readings import DOWN, LIMITS, MIB, RATE, SWEEP, UP, migration, reading
+from tierd.plans.plan import Direction, Migration
 from tierd.plans.visits import LONG_ROUND_S, VISITED_PER_RATE
 from tierd.tuner.habit import Habit
 from tierd.tuner.heat import Heat
@@ -48,10 +47,7 @@ def test_visits_make_room_where_a_round_at_twice_the_rate_is_short(
     """However fast the sweep is: one that is faster is closed more of the time."""
     round_bytes = int(rounds * LONG_ROUND_S * VISITED_PER_RATE * RATE)
     quota_bytes = int(times * VISITED_PER_RATE * RATE / 10)
-    sweep = Sweep(
-        "demote-pages-0-1", Visit.demote, 0, 1, 0, 2, quota_bytes, 100_000, 100_000,
-        PAGE_BYTES, round_bytes, 1.0, False,
-    )  # fmt: skip
+    sweep = replace(SWEEP, quota_bytes=quota_bytes, round_bytes=round_bytes, samples_per_s=1.0)
     limits = replace(LIMITS, sweeps=(sweep,))
     habits = {one.id: Habit(0.1) for one in (UP, DOWN)}
     heats = dict.fromkeys((0, 1), Heat(0, 0.0, 0.0))
